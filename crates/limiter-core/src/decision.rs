@@ -1,0 +1,264 @@
+//! [`Decision`]: the answer to one request.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::math::Suppression;
+use crate::{Enforcement, Limit, Plan, PlanName, Source, StoreError, Verdict};
+
+/// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "an unread decision limits nobody"]
+pub struct Decision {
+    outcome: Outcome,
+    source: Source,
+    reason: Reason,
+    plans: Vec<PlanDecision>,
+}
+
+/// Allowed or denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The request may go on.
+    Allowed,
+    /// The request is turned away by a plan.
+    Denied(Denial),
+    /// The request is turned away because the store failed and the policy is to fail closed.
+    Unavailable,
+}
+
+/// Which plan denied, and when to come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The plan that denied; of several, the one that takes longest.
+    pub plan: PlanName,
+    /// Wait exactly this long and, if nobody else spends, this same request is admitted by all plans.
+    pub retry_after: Duration,
+    /// Units of that plan that will be free after the wait.
+    pub free_after_wait: u32,
+}
+
+/// Why a decision is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Every plan had room.
+    WithinLimits,
+    /// A plan had no room.
+    LimitExceeded,
+    /// A suppressing window drew lots between its soft and its hard limit.
+    Suppressed,
+    /// The store failed; the failure policy answered.
+    StoreFailed,
+}
+
+impl Reason {
+    /// Returns the name used in metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WithinLimits => "within_limits",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::Suppressed => "suppressed",
+            Self::StoreFailed => "store_failed",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How one plan stands after a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanDecision {
+    /// The plan's name.
+    pub name: PlanName,
+    /// The limit that was applied: under a fallback, this node's share of the plan's.
+    pub limit: Limit,
+    /// Whether the plan denies or only reports.
+    pub enforcement: Enforcement,
+    /// Whether the plan admitted the request, or would have.
+    pub admits: bool,
+    /// Units that are free now.
+    pub remaining: u32,
+    /// How long until the plan is as good as unused.
+    pub reset_after: Duration,
+    /// How long until this plan admits this same request; zero if it does.
+    pub retry_after: Duration,
+    /// The share of requests that a suppressing window is refusing.
+    pub suppression: Suppression,
+    /// The plan had changed its algorithm, and starts afresh.
+    pub restarted: bool,
+}
+
+impl Decision {
+    /// Puts names and reasons to a verdict on `plans`.
+    pub(crate) fn from_verdict(plans: &[Plan], verdict: &Verdict) -> Self {
+        let outcome = if verdict.admitted {
+            Outcome::Allowed
+        } else {
+            denial(plans, verdict)
+        };
+        let suppressed = verdict
+            .plans
+            .iter()
+            .any(|plan| !plan.admits && is_partial(plan.suppression));
+        let reason = match (verdict.admitted, suppressed) {
+            (true, _) => Reason::WithinLimits,
+            (false, true) => Reason::Suppressed,
+            (false, false) => Reason::LimitExceeded,
+        };
+        let plans = plans
+            .iter()
+            .zip(&verdict.plans)
+            .map(|(plan, verdict)| PlanDecision {
+                name: plan.name().clone(),
+                limit: *plan.limit(),
+                enforcement: plan.enforcement(),
+                admits: verdict.admits,
+                remaining: verdict.remaining,
+                reset_after: verdict.reset_after,
+                retry_after: verdict.retry_after,
+                suppression: verdict.suppression,
+                restarted: verdict.restarted,
+            });
+        Self {
+            outcome,
+            source: verdict.source,
+            reason,
+            plans: plans.collect(),
+        }
+    }
+
+    /// Makes the decision that stands in for a store's; nothing is known of the plans.
+    pub(crate) const fn without_store(outcome: Outcome, source: Source) -> Self {
+        Self {
+            outcome,
+            source,
+            reason: Reason::StoreFailed,
+            plans: Vec::new(),
+        }
+    }
+
+    /// Returns whether the request may go on.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        matches!(self.outcome, Outcome::Allowed)
+    }
+
+    /// Returns allowed, denied or unavailable.
+    #[must_use]
+    pub const fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Returns which plan denied, and when to come back, if one did.
+    #[must_use]
+    pub const fn denial(&self) -> Option<&Denial> {
+        if let Outcome::Denied(denial) = &self.outcome {
+            Some(denial)
+        } else {
+            None
+        }
+    }
+
+    /// Returns how long to wait, if a plan denied.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.denial().map(|denial| denial.retry_after)
+    }
+
+    /// Returns who decided.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Returns why.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Returns how each plan stands, in the order in which they were asked for; empty if the store failed and nothing
+    /// stood in for it.
+    #[must_use]
+    pub fn plans(&self) -> &[PlanDecision] {
+        &self.plans
+    }
+}
+
+fn is_partial(suppression: Suppression) -> bool {
+    suppression != Suppression::NONE && suppression != Suppression::ALL
+}
+
+/// Names the enforced plan that takes longest; the first of those that take equally long.
+fn denial(plans: &[Plan], verdict: &Verdict) -> Outcome {
+    let denying = plans
+        .iter()
+        .zip(&verdict.plans)
+        .filter(|(plan, answer)| plan.is_enforced() && !answer.admits);
+    let longest = denying.reduce(|a, b| {
+        if b.1.retry_after > a.1.retry_after {
+            b
+        } else {
+            a
+        }
+    });
+    longest.map_or(Outcome::Unavailable, |(plan, answer)| {
+        Outcome::Denied(Denial {
+            plan: plan.name().clone(),
+            retry_after: verdict.retry_after,
+            free_after_wait: answer.free_after_wait,
+        })
+    })
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Outcome::Allowed => f.write_str("allowed")?,
+            Outcome::Denied(denial) => {
+                write!(
+                    f,
+                    "denied by {}, retry after {:?}",
+                    denial.plan, denial.retry_after
+                )?;
+            }
+            Outcome::Unavailable => f.write_str("turned away")?,
+        }
+        write!(f, " ({}, {})", self.source, self.reason)?;
+        self.plans.iter().try_for_each(|plan| {
+            write!(
+                f,
+                "; {}: {} of {} left",
+                plan.name,
+                plan.remaining,
+                plan.limit.units()
+            )?;
+            match plan.enforcement {
+                Enforcement::Shadow if !plan.admits => f.write_str(" (shadow, would deny)"),
+                Enforcement::Shadow => f.write_str(" (shadow)"),
+                Enforcement::Enforced => Ok(()),
+            }
+        })
+    }
+}
+
+/// Says why a call to a [`RateLimiter`](crate::RateLimiter) got no decision.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// A plan is not registered.
+    #[error(transparent)]
+    UnknownPlan(#[from] crate::UnknownPlan),
+    /// The call can never be answered.
+    #[error(transparent)]
+    Request(#[from] crate::InvalidRequest),
+    /// The store failed where no policy can answer for it: on `peek`, `refund` and `reset`.
+    #[error("store failed")]
+    Store(#[source] StoreError),
+}

@@ -1,0 +1,166 @@
+//! [`Key`]: who is limited.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Who is limited, after resolving: 1 to 255 bytes of any value.
+///
+/// A key is checked once, here, and never again. Two keys are the same identity only if they are the same bytes. Keys of
+/// up to 30 bytes are kept inline, so making one allocates nothing.
+///
+/// `Debug` shows the length alone: a key is often an address, a user name or a secret, and must not reach a log.
+///
+/// | input | answer |
+/// |---|---|
+/// | empty | [`InvalidKey::Empty`] |
+/// | 1 to 255 bytes | the key, byte for byte |
+/// | 256 bytes or more | [`InvalidKey::TooLong`] |
+///
+/// # Examples
+/// ```
+/// use limiter_core::{InvalidKey, Key};
+///
+/// let key = Key::new("user:42")?;
+/// assert_eq!(key.as_bytes(), b"user:42");
+/// assert_eq!(format!("{key:?}"), "Key(7 bytes)");
+/// assert_eq!(Key::new(""), Err(InvalidKey::Empty));
+/// # Ok::<(), InvalidKey>(())
+/// ```
+#[derive(Clone)]
+pub struct Key(Repr);
+
+const INLINE_MAX: usize = 30;
+
+#[derive(Clone)]
+enum Repr {
+    Inline { len: u8, bytes: [u8; INLINE_MAX] },
+    Shared(Arc<[u8]>),
+}
+
+impl Key {
+    /// The longest key, in bytes.
+    pub const MAX_LEN: usize = 255;
+
+    /// Checks and keeps `bytes`.
+    ///
+    /// # Errors
+    /// [`InvalidKey`] if `bytes` is empty or longer than [`Key::MAX_LEN`].
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
+        let bytes = bytes.as_ref();
+        match bytes.len() {
+            0 => Err(InvalidKey::Empty),
+            len if len > Self::MAX_LEN => Err(InvalidKey::TooLong { len }),
+            len => Ok(Self(Repr::new(bytes, len))),
+        }
+    }
+
+    /// Returns the bytes that the key was made of.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or(bytes),
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl Repr {
+    fn new(bytes: &[u8], len: usize) -> Self {
+        let mut inline = [0; INLINE_MAX];
+        match (inline.get_mut(..len), u8::try_from(len)) {
+            (Some(place), Ok(len)) => {
+                place.copy_from_slice(bytes);
+                Self::Inline { len, bytes: inline }
+            }
+            _ => Self::Shared(bytes.into()),
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({} bytes)", self.as_bytes().len())
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl TryFrom<&str> for Key {
+    type Error = InvalidKey;
+
+    fn try_from(text: &str) -> Result<Self, InvalidKey> {
+        Self::new(text)
+    }
+}
+
+impl std::str::FromStr for Key {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        Self::new(text)
+    }
+}
+
+/// Says why bytes are no [`Key`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidKey {
+    /// There were no bytes.
+    #[error("key is empty: a key has 1 to {} bytes", Key::MAX_LEN)]
+    Empty,
+    /// There were too many bytes.
+    #[error(
+        "key has {len} bytes: a key has 1 to {}; hash longer identities first",
+        Key::MAX_LEN
+    )]
+    TooLong {
+        /// How many bytes there were.
+        len: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lengths_at_the_edges_are_refused_or_kept() {
+        assert_eq!(Key::new([]), Err(InvalidKey::Empty));
+        for len in [1, 29, 30, 31, 254, 255] {
+            assert_eq!(Key::new(vec![7; len]).unwrap().as_bytes(), vec![7; len]);
+        }
+        assert_eq!(Key::new([7; 256]), Err(InvalidKey::TooLong { len: 256 }));
+    }
+
+    #[test]
+    fn debug_does_not_show_the_bytes() {
+        assert_eq!(
+            format!("{:?}", Key::new("203.0.113.9").unwrap()),
+            "Key(11 bytes)"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn prop_equal_keys_are_equal_bytes(a: Vec<u8>, b: Vec<u8>) {
+            if let (Ok(key_a), Ok(key_b)) = (Key::new(&a), Key::new(&b)) {
+                prop_assert_eq!(key_a == key_b, a == b);
+                prop_assert_eq!(key_a.as_bytes(), a);
+            }
+        }
+    }
+}

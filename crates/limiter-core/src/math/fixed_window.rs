@@ -1,0 +1,116 @@
+//! The fixed window: a count, and when it ends.
+
+use crate::limit::FixedRule;
+use crate::{Cost, Timestamp};
+
+/// What a fixed window remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedState {
+    began: Timestamp,
+    ends_at_us: u64,
+    used: u32,
+}
+
+impl FixedState {
+    /// Puts a state together again from the numbers that a store kept.
+    ///
+    /// `None` if they are none that the math makes: a store that reads them holds a corrupt value.
+    #[must_use]
+    pub fn from_parts(began: Timestamp, ends_at_us: u64, used: u32) -> Option<Self> {
+        let sound = ends_at_us > began.as_micros() && ends_at_us < 1 << 53 && used > 0;
+        sound.then_some(Self {
+            began,
+            ends_at_us,
+            used,
+        })
+    }
+
+    /// Returns when the window began.
+    #[must_use]
+    pub const fn began(&self) -> Timestamp {
+        self.began
+    }
+
+    /// Returns the microsecond since the epoch at which the window ends.
+    #[must_use]
+    pub const fn ends_at_us(&self) -> u64 {
+        self.ends_at_us
+    }
+
+    /// Returns the units spent in it.
+    #[must_use]
+    pub const fn used(&self) -> u32 {
+        self.used
+    }
+
+    const fn runs_at(&self, now: Timestamp) -> bool {
+        now.as_micros() < self.ends_at_us
+    }
+}
+
+impl FixedRule {
+    pub(crate) fn admits(&self, state: Option<&FixedState>, now: Timestamp, cost: Cost) -> bool {
+        cost.get() <= self.remaining(state, now)
+    }
+
+    /// Returns the first moment, not before `now`, at which `cost` fits if nobody spends.
+    pub(crate) fn admits_at_us(
+        &self,
+        state: Option<&FixedState>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> u64 {
+        match state {
+            Some(state) if !self.admits(Some(state), now, cost) => state.ends_at_us,
+            _ => now.as_micros(),
+        }
+    }
+
+    /// Returns the window after `cost` was spent in it; a new one if the last has ended.
+    ///
+    /// Should the plan have got a shorter window, the present one ends no later than one new window from now.
+    pub(crate) fn spend(
+        &self,
+        state: Option<&FixedState>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> FixedState {
+        match state.filter(|state| state.runs_at(now)) {
+            Some(state) => FixedState {
+                began: state.began,
+                ends_at_us: state
+                    .ends_at_us
+                    .min(now.max(state.began).as_micros() + self.window_us()),
+                used: state.used.saturating_add(cost.get()),
+            },
+            None => FixedState {
+                began: now,
+                ends_at_us: now.as_micros() + self.window_us(),
+                used: cost.get(),
+            },
+        }
+    }
+
+    /// Returns the window after `cost` was given back, or `None` if nothing is left in it.
+    pub(crate) fn refund(
+        &self,
+        state: &FixedState,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Option<FixedState> {
+        let used = if state.runs_at(now) {
+            state.used.saturating_sub(cost.get())
+        } else {
+            0
+        };
+        (used > 0).then_some(FixedState { used, ..*state })
+    }
+
+    /// Returns the units that still fit.
+    pub(crate) fn remaining(&self, state: Option<&FixedState>, now: Timestamp) -> u32 {
+        let used = state
+            .filter(|state| state.runs_at(now))
+            .map_or(0, |state| state.used);
+        self.limit().saturating_sub(used)
+    }
+}

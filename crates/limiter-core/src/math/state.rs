@@ -1,0 +1,183 @@
+//! [`State`]: what is remembered of one key under one plan, and what each limit makes of it.
+
+use super::{BucketState, Draw, FixedState, Suppression, WindowLog};
+use crate::{Cost, Limit, Timestamp};
+
+/// What a store remembers of one key under one plan. No state at all means: never used, or as good as that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Of a token bucket.
+    TokenBucket(BucketState),
+    /// Of a sliding window.
+    SlidingWindow(WindowLog),
+    /// Of a suppressing window: what was observed.
+    SuppressingWindow(WindowLog),
+    /// Of a fixed window.
+    FixedWindow(FixedState),
+}
+
+impl State {
+    /// Returns the microsecond since the epoch from which on this state equals no state. A time to live may end then.
+    #[must_use]
+    pub fn expires_at_us(&self) -> u64 {
+        match self {
+            Self::TokenBucket(state) => state.expires_at_us(),
+            Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.expires_at_us(),
+            Self::FixedWindow(state) => state.ends_at_us(),
+        }
+    }
+
+    /// Returns whether the state was left by the algorithm of `limit`.
+    #[must_use]
+    pub const fn belongs_to(&self, limit: &Limit) -> bool {
+        matches!(
+            (self, limit),
+            (Self::TokenBucket(_), Limit::TokenBucket(_))
+                | (Self::SlidingWindow(_), Limit::SlidingWindow(_))
+                | (Self::SuppressingWindow(_), Limit::SuppressingWindow(_))
+                | (Self::FixedWindow(_), Limit::FixedWindow(_))
+        )
+    }
+
+    const fn bucket(&self) -> Option<&BucketState> {
+        if let Self::TokenBucket(state) = self {
+            Some(state)
+        } else {
+            None
+        }
+    }
+
+    const fn sliding(&self) -> Option<&WindowLog> {
+        if let Self::SlidingWindow(log) = self {
+            Some(log)
+        } else {
+            None
+        }
+    }
+
+    const fn observed(&self) -> Option<&WindowLog> {
+        if let Self::SuppressingWindow(log) = self {
+            Some(log)
+        } else {
+            None
+        }
+    }
+
+    const fn fixed(&self) -> Option<&FixedState> {
+        if let Self::FixedWindow(state) = self {
+            Some(state)
+        } else {
+            None
+        }
+    }
+}
+
+/// The pure math of one plan. A state of another algorithm counts as none.
+impl Limit {
+    /// Returns whether `cost` is admitted, and the share of requests being refused.
+    pub(super) fn admits(
+        &self,
+        state: Option<&State>,
+        now: Timestamp,
+        cost: Cost,
+        draw: Draw,
+    ) -> (bool, Suppression) {
+        let plainly = |admits| (admits, Suppression::NONE);
+        match self {
+            Self::TokenBucket(rule) => {
+                plainly(rule.admits(state.and_then(State::bucket), now, cost))
+            }
+            Self::SlidingWindow(rule) => {
+                plainly(rule.admits(state.and_then(State::sliding), now, cost))
+            }
+            Self::SuppressingWindow(rule) => {
+                rule.admits(state.and_then(State::observed), now, cost, draw)
+            }
+            Self::FixedWindow(rule) => {
+                plainly(rule.admits(state.and_then(State::fixed), now, cost))
+            }
+        }
+    }
+
+    /// Returns the first moment, not before `now`, at which `cost` is certain to be admitted if nobody asks.
+    pub(super) fn admits_at_us(&self, state: Option<&State>, now: Timestamp, cost: Cost) -> u64 {
+        match self {
+            Self::TokenBucket(rule) => rule.admits_at_us(state.and_then(State::bucket), now, cost),
+            Self::SlidingWindow(rule) => {
+                rule.admits_at_us(state.and_then(State::sliding), now, cost)
+            }
+            Self::SuppressingWindow(rule) => {
+                rule.admits_at_us(state.and_then(State::observed), now, cost)
+            }
+            Self::FixedWindow(rule) => rule.admits_at_us(state.and_then(State::fixed), now, cost),
+        }
+    }
+
+    /// Returns the state after an admitted request.
+    pub(super) fn spend(&self, state: Option<State>, now: Timestamp, cost: Cost) -> State {
+        match (self, state) {
+            (Self::TokenBucket(rule), state) => {
+                State::TokenBucket(rule.spend(state.as_ref().and_then(State::bucket), now, cost))
+            }
+            (Self::SlidingWindow(rule), Some(State::SlidingWindow(log))) => {
+                State::SlidingWindow(WindowLog::add(Some(log), rule, now, cost))
+            }
+            (Self::SlidingWindow(rule), _) => {
+                State::SlidingWindow(WindowLog::add(None, rule, now, cost))
+            }
+            (Self::SuppressingWindow(rule), Some(State::SuppressingWindow(log))) => {
+                State::SuppressingWindow(WindowLog::add(Some(log), rule.soft(), now, cost))
+            }
+            (Self::SuppressingWindow(rule), _) => {
+                State::SuppressingWindow(WindowLog::add(None, rule.soft(), now, cost))
+            }
+            (Self::FixedWindow(rule), state) => {
+                State::FixedWindow(rule.spend(state.as_ref().and_then(State::fixed), now, cost))
+            }
+        }
+    }
+
+    /// Returns the state after a denied request: unchanged, but that a suppressing window observes it.
+    pub(super) fn observe_denied(
+        &self,
+        state: Option<State>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Option<State> {
+        match self {
+            Self::SuppressingWindow(_) => Some(self.spend(state, now, cost)),
+            _ => state,
+        }
+    }
+
+    /// Returns the state after `cost` was given back.
+    pub(super) fn refund(&self, state: Option<State>, now: Timestamp, cost: Cost) -> Option<State> {
+        match (self, state?) {
+            (Self::TokenBucket(rule), State::TokenBucket(state)) => {
+                rule.refund(&state, now, cost).map(State::TokenBucket)
+            }
+            (Self::SlidingWindow(_), State::SlidingWindow(log)) => {
+                log.refund(now, cost).map(State::SlidingWindow)
+            }
+            (Self::SuppressingWindow(_), State::SuppressingWindow(log)) => {
+                log.refund(now, cost).map(State::SuppressingWindow)
+            }
+            (Self::FixedWindow(rule), State::FixedWindow(state)) => {
+                rule.refund(&state, now, cost).map(State::FixedWindow)
+            }
+            (_, state) => Some(state),
+        }
+    }
+
+    /// Returns the units that are free at `now`.
+    pub(super) fn remaining(&self, state: Option<&State>, now: Timestamp) -> u32 {
+        match self {
+            Self::TokenBucket(rule) => rule.remaining(state.and_then(State::bucket), now),
+            Self::SlidingWindow(rule) => rule.remaining(state.and_then(State::sliding), now),
+            Self::SuppressingWindow(rule) => {
+                rule.soft().remaining(state.and_then(State::observed), now)
+            }
+            Self::FixedWindow(rule) => rule.remaining(state.and_then(State::fixed), now),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The token bucket: one theoretical moment at which the bucket is full again.
+//!
+//! Exact by construction. With a rate of `units` per `period_us`, time is counted in *ticks* of `1/units` microseconds:
+//! a token is worth `period_us` ticks and a microsecond refills `units` ticks, both whole numbers. What is missing from a
+//! full bucket is its *debt*, in ticks; it shrinks by itself, so a state needs no refill step that could round.
+
+use crate::limit::{BucketRule, Rate};
+use crate::{Cost, Timestamp};
+
+/// What a token bucket remembers: when it will be full again, at which rate, and when it was last spent from.
+///
+/// It is full at `full_at_us + full_at_part / rate.units()` microseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketState {
+    seen: Timestamp,
+    full_at_us: u64,
+    full_at_part: u32,
+    rate: Rate,
+}
+
+impl BucketState {
+    /// Puts a state together again from the numbers that a store kept.
+    ///
+    /// `None` if they are none that the math makes: a store that reads them holds a corrupt value.
+    #[must_use]
+    pub fn from_parts(
+        seen: Timestamp,
+        full_at_us: u64,
+        full_at_part: u32,
+        rate: Rate,
+    ) -> Option<Self> {
+        let sound = full_at_us < 1 << 53 && full_at_part < rate.units();
+        sound.then_some(Self {
+            seen,
+            full_at_us,
+            full_at_part,
+            rate,
+        })
+    }
+
+    /// Returns when the bucket was last spent from.
+    #[must_use]
+    pub const fn seen(&self) -> Timestamp {
+        self.seen
+    }
+
+    /// Returns the whole microseconds of the moment at which the bucket is full again.
+    #[must_use]
+    pub const fn full_at_us(&self) -> u64 {
+        self.full_at_us
+    }
+
+    /// Returns the rest of that moment, in units of `1 / rate.units()` microseconds.
+    #[must_use]
+    pub const fn full_at_part(&self) -> u32 {
+        self.full_at_part
+    }
+
+    /// Returns the rate at which the bucket refills until it is spent from again.
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Returns the first whole microsecond at which the bucket is full: from then on the state means nothing.
+    pub(crate) const fn expires_at_us(&self) -> u64 {
+        self.full_at_us + (self.full_at_part > 0) as u64
+    }
+
+    fn debt(&self, now: Timestamp) -> u128 {
+        let now_us = now.max(self.seen).as_micros();
+        match self.full_at_us.checked_sub(now_us) {
+            Some(us) => {
+                u128::from(us) * u128::from(self.rate.units()) + u128::from(self.full_at_part)
+            }
+            None => 0,
+        }
+    }
+}
+
+impl BucketRule {
+    pub(crate) fn admits(&self, state: Option<&BucketState>, now: Timestamp, cost: Cost) -> bool {
+        match state {
+            None => cost.get() <= self.capacity(),
+            Some(state) => self
+                .debt_allowing(state, cost)
+                .is_some_and(|most| state.debt(now) <= most),
+        }
+    }
+
+    /// Returns the first moment, not before `now`, at which `cost` fits if nobody spends.
+    pub(crate) fn admits_at_us(
+        &self,
+        state: Option<&BucketState>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> u64 {
+        let now_us = now.as_micros();
+        let Some(state) = state.filter(|_| !self.admits(state, now, cost)) else {
+            return now_us;
+        };
+        let spare = self
+            .debt_allowing(state, cost)
+            .and_then(|most| most.checked_sub(state.full_at_part.into()));
+        match spare {
+            Some(spare) => state
+                .full_at_us
+                .saturating_sub(to_u64(spare / u128::from(state.rate.units()))),
+            None => state.full_at_us + 1,
+        }
+    }
+
+    /// Returns the bucket after `cost` was spent from it.
+    ///
+    /// A bucket that was charged at another rate keeps the tokens it lacks, rounded up to whole ones.
+    pub(crate) fn spend(
+        &self,
+        state: Option<&BucketState>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> BucketState {
+        let rate = self.rate();
+        let (seen, debt) = match state {
+            None => (now, 0),
+            Some(state) if state.rate == rate => (now.max(state.seen), state.debt(now)),
+            Some(state) => {
+                let missing = state.debt(now).div_ceil(token_ticks(state.rate));
+                (now.max(state.seen), missing * token_ticks(rate))
+            }
+        };
+        full_after(
+            seen,
+            debt + u128::from(cost.get()) * token_ticks(rate),
+            rate,
+        )
+    }
+
+    /// Returns the bucket after `cost` was given back, or `None` if that fills it.
+    pub(crate) fn refund(
+        &self,
+        state: &BucketState,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Option<BucketState> {
+        let given = u128::from(cost.get()) * token_ticks(state.rate);
+        let debt = state.debt(now).saturating_sub(given);
+        (debt > 0).then(|| full_after(now.max(state.seen), debt, state.rate))
+    }
+
+    /// Returns the whole tokens in the bucket.
+    pub(crate) fn remaining(&self, state: Option<&BucketState>, now: Timestamp) -> u32 {
+        let Some(state) = state else {
+            return self.capacity();
+        };
+        let missing = state.debt(now).div_ceil(token_ticks(state.rate));
+        self.capacity()
+            .saturating_sub(u32::try_from(missing).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the most debt that leaves room for `cost`, in ticks of the rate that the bucket refills at.
+    fn debt_allowing(&self, state: &BucketState, cost: Cost) -> Option<u128> {
+        let rest = self.capacity().checked_sub(cost.get())?;
+        Some(u128::from(rest) * token_ticks(state.rate))
+    }
+}
+
+fn token_ticks(rate: Rate) -> u128 {
+    u128::from(rate.period_us())
+}
+
+fn full_after(seen: Timestamp, debt: u128, rate: Rate) -> BucketState {
+    let units = u128::from(rate.units());
+    let full_at_us = seen.as_micros().saturating_add(to_u64(debt / units));
+    let full_at_part = u32::try_from(debt % units).unwrap_or(0);
+    BucketState {
+        seen,
+        full_at_us,
+        full_at_part,
+        rate,
+    }
+}
+
+fn to_u64(ticks: u128) -> u64 {
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,169 @@
+//! What sliding and suppressing windows remember: sub-buckets of units, and when each leaves.
+
+use crate::limit::WindowRule;
+use crate::{Cost, Timestamp};
+
+/// A log of sub-buckets, the one that leaves first in front.
+///
+/// Each unit leaves when it was told to as it was spent. Should the plan get another window, units that are there keep
+/// their moment, but with the next spend none stays longer than one new window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowLog {
+    seen: Timestamp,
+    newest_began: Timestamp,
+    sub_buckets: Vec<SubBucket>,
+}
+
+/// Units that leave together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubBucket {
+    /// The microsecond since the epoch at which the units leave: one window after the last of them was spent.
+    pub leaves_at_us: u64,
+    /// How many units there are.
+    pub units: u32,
+}
+
+impl WindowLog {
+    /// Puts a log together again from what a store kept.
+    ///
+    /// `None` if it is none that the math makes: a store that reads it holds a corrupt value.
+    #[must_use]
+    pub fn from_parts(
+        seen: Timestamp,
+        newest_began: Timestamp,
+        sub_buckets: Vec<SubBucket>,
+    ) -> Option<Self> {
+        let in_order = sub_buckets.is_sorted_by_key(|sub| sub.leaves_at_us);
+        let sound = in_order
+            && newest_began <= seen
+            && sub_buckets.iter().all(|sub| sub.leaves_at_us < 1 << 53);
+        sound.then_some(Self {
+            seen,
+            newest_began,
+            sub_buckets,
+        })
+    }
+
+    /// Returns when the log was last added to.
+    #[must_use]
+    pub const fn seen(&self) -> Timestamp {
+        self.seen
+    }
+
+    /// Returns when the newest sub-bucket got its first units.
+    #[must_use]
+    pub const fn newest_began(&self) -> Timestamp {
+        self.newest_began
+    }
+
+    /// Returns the sub-buckets, the one that leaves first in front.
+    #[must_use]
+    pub fn sub_buckets(&self) -> &[SubBucket] {
+        &self.sub_buckets
+    }
+
+    /// Returns the moment at which the last unit leaves: from then on the log means nothing.
+    pub(crate) fn expires_at_us(&self) -> u64 {
+        self.sub_buckets.last().map_or(0, |sub| sub.leaves_at_us)
+    }
+
+    /// Returns the units that are there at `now`.
+    pub(crate) fn units(&self, now: Timestamp) -> u64 {
+        self.units_beyond(now.max(self.seen).as_micros())
+    }
+
+    /// Returns the units that leave after `moment_us`.
+    pub(crate) fn units_beyond(&self, moment_us: u64) -> u64 {
+        self.sub_buckets
+            .iter()
+            .rev()
+            .take_while(|sub| sub.leaves_at_us > moment_us)
+            .map(|sub| u64::from(sub.units))
+            .sum()
+    }
+
+    /// Returns the first moment, not before `now`, at which at most `most` units are left.
+    pub(crate) fn falls_to_us(&self, most: u64, now: Timestamp) -> u64 {
+        let mut units = self.units(now);
+        if units <= most {
+            return now.as_micros();
+        }
+        let live_from = self.seen.max(now).as_micros();
+        for sub in self
+            .sub_buckets
+            .iter()
+            .filter(|sub| sub.leaves_at_us > live_from)
+        {
+            units -= u64::from(sub.units);
+            if units <= most {
+                return sub.leaves_at_us;
+            }
+        }
+        self.expires_at_us()
+    }
+
+    /// Returns the log (a new one for `None`) after `cost` came at `now`.
+    pub(crate) fn add(log: Option<Self>, rule: &WindowRule, now: Timestamp, cost: Cost) -> Self {
+        let mut log = log.unwrap_or(Self {
+            seen: now,
+            newest_began: now,
+            sub_buckets: Vec::new(),
+        });
+        log.seen = log.seen.max(now);
+        let leaves_at_us = log.seen.as_micros() + rule.window_us();
+        log.drop_left();
+        for sub in log
+            .sub_buckets
+            .iter_mut()
+            .rev()
+            .take_while(|sub| sub.leaves_at_us > leaves_at_us)
+        {
+            sub.leaves_at_us = leaves_at_us;
+        }
+        let age_us = log.seen.as_micros() - log.newest_began.as_micros();
+        match log
+            .sub_buckets
+            .last_mut()
+            .filter(|_| age_us < rule.granularity_us())
+        {
+            Some(newest) => {
+                newest.units = newest.units.saturating_add(cost.get());
+                newest.leaves_at_us = leaves_at_us;
+            }
+            None => {
+                log.newest_began = log.seen;
+                log.sub_buckets.push(SubBucket {
+                    leaves_at_us,
+                    units: cost.get(),
+                });
+            }
+        }
+        log
+    }
+
+    /// Returns the log after `cost` was given back, or `None` if nothing is left in it.
+    ///
+    /// The units that would leave first are given back: what is left then leaves no sooner than what was truly spent.
+    pub(crate) fn refund(mut self, now: Timestamp, cost: Cost) -> Option<Self> {
+        self.seen = self.seen.max(now);
+        self.drop_left();
+        let mut rest = cost.get();
+        for sub in &mut self.sub_buckets {
+            let given = sub.units.min(rest);
+            sub.units -= given;
+            rest -= given;
+        }
+        self.sub_buckets.retain(|sub| sub.units > 0);
+        (!self.sub_buckets.is_empty()).then_some(self)
+    }
+
+    fn drop_left(&mut self) {
+        let now_us = self.seen.as_micros();
+        let left = self
+            .sub_buckets
+            .iter()
+            .take_while(|sub| sub.leaves_at_us <= now_us)
+            .count();
+        self.sub_buckets.drain(..left);
+    }
+}

@@ -1,0 +1,57 @@
+//! [`KeyResolver`] and [`RequestSource`]: the inbound ports from a request to a key.
+
+use std::net::IpAddr;
+
+use crate::{InvalidKey, Key};
+
+/// What a [`KeyResolver`] may look at: a request of any kind, seen from the inbound adapter.
+pub trait RequestSource: Send + Sync {
+    /// Returns the nth line (from 0) of the header `name`, case apart, as raw bytes.
+    fn header(&self, name: &str, line: usize) -> Option<&[u8]>;
+
+    /// Returns who the caller is, once something that can be trusted has authenticated them.
+    fn principal(&self) -> Option<&str>;
+
+    /// Returns the address of the other end of the connection.
+    fn peer_ip(&self) -> Option<IpAddr>;
+
+    /// Returns the template of the route that matched, such as `/users/{id}`: never the raw path.
+    fn route(&self) -> Option<&str>;
+}
+
+/// Finds out who a request is limited as.
+#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
+pub trait KeyResolver: Send + Sync {
+    /// Returns the key of `request`.
+    ///
+    /// # Errors
+    /// [`UnresolvedKey`] if the request does not say. A resolver never makes up a key that strangers would share.
+    fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey>;
+}
+
+/// Says why a request has no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnresolvedKey {
+    /// The request lacks what the key is made of.
+    #[error("request has no {what}, which its rate limit goes by")]
+    Missing {
+        /// What is missing.
+        what: String,
+    },
+    /// The request has several where one was wanted: taking either would let the sender choose its key.
+    #[error("request has more than one {what}: send one")]
+    Ambiguous {
+        /// What there is too much of.
+        what: String,
+    },
+    /// What the request has makes no key.
+    #[error("{what} makes no rate-limit key")]
+    Invalid {
+        /// What it was.
+        what: String,
+        /// Why it makes none.
+        #[source]
+        cause: InvalidKey,
+    },
+}

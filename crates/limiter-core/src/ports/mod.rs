@@ -1,0 +1,29 @@
+//! The ports: what drives the core, and what the core drives.
+
+mod clock;
+mod key_resolver;
+mod observer;
+mod plan_registry;
+mod random_source;
+mod rate_limiter;
+mod repository;
+
+pub use clock::Clock;
+pub use key_resolver::{KeyResolver, RequestSource, UnresolvedKey};
+pub use observer::{NoObserver, Observer};
+pub use plan_registry::{PlanRegistry, UnknownPlan};
+pub use random_source::RandomSource;
+pub use rate_limiter::RateLimiter;
+pub use repository::RateLimiterRepository;
+
+/// Mocks of the ports, made with mockall.
+#[cfg(any(test, feature = "mock"))]
+pub mod mock {
+    pub use super::clock::MockClock;
+    pub use super::key_resolver::MockKeyResolver;
+    pub use super::observer::MockObserver;
+    pub use super::plan_registry::MockPlanRegistry;
+    pub use super::random_source::MockRandomSource;
+    pub use super::rate_limiter::MockRateLimiter;
+    pub use super::repository::MockRateLimiterRepository;
+}

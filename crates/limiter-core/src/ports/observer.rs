@@ -1,0 +1,32 @@
+//! [`Observer`]: the outbound port to metrics, traces and logs.
+
+use crate::breaker::BreakerState;
+use crate::{Decision, StoreError};
+
+/// Sees every decision once, and what goes wrong on the way to it.
+///
+/// None of what it is given holds a key: there is nothing here that must not be logged or used as a label. Its methods run
+/// on the caller's path and should return at once.
+#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
+pub trait Observer: Send + Sync {
+    /// Sees the decision of one `check`.
+    fn on_decision(&self, decision: &Decision);
+
+    /// Sees a failure of the store that the failure policy then answered for.
+    fn on_store_error(&self, error: &StoreError);
+
+    /// Sees a circuit breaker change its state.
+    fn on_breaker_change(&self, state: BreakerState);
+}
+
+/// Sees nothing: the observer of who asked for none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn on_decision(&self, _: &Decision) {}
+
+    fn on_store_error(&self, _: &StoreError) {}
+
+    fn on_breaker_change(&self, _: BreakerState) {}
+}

@@ -1,0 +1,57 @@
+//! [`RateLimiterRepository`]: the outbound port to the state that all nodes share.
+
+use async_trait::async_trait;
+
+use crate::{Cost, Key, Plan, StoreError, Verdict};
+
+/// Keeps limiter state where every node that shares it can reach it.
+///
+/// # Contract
+/// Each line is a law of `limiter-testkit`; a store adopts them all with one macro.
+/// - One call is one atomic step over all its plans: racing callers MUST NOT both get the last unit.
+/// - A denied call MUST leave the state as it was, but for what a suppressing window observes.
+/// - Expiry only frees memory: an entry that outlives its time to live MUST NOT change an answer. Nothing of an idle key
+///   stays behind.
+/// - The answer carries one [`PlanVerdict`](crate::PlanVerdict) for each plan, in order. No second read is needed.
+/// - A call MUST answer or fail before its deadline, whatever the store does.
+/// - A call that may have run MUST NOT be tried again by the store; its error says [`Charge::Possible`](crate::Charge).
+/// - Time comes from one clock that all callers share. When it steps back, it counts as standing still.
+/// - A plan with other numbers under the same name keeps what was spent; one of another algorithm starts afresh and says
+///   so in [`PlanVerdict::restarted`](crate::PlanVerdict::restarted).
+/// - A call that [`check_request`](crate::check_request) refuses MUST fail with [`StoreError::Request`] and change
+///   nothing.
+///
+/// # Cancel safety
+/// A dropped call may still take effect, once. It never takes effect twice, and never leaves a half-made state.
+#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
+#[async_trait]
+pub trait RateLimiterRepository: Send + Sync {
+    /// Spends `cost` under `key` if every enforced plan of `plans` allows it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no verdict; it says whether the cost may have been spent.
+    async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError>;
+
+    /// Says what [`try_acquire`](Self::try_acquire) would answer, and changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no verdict.
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+
+    /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no verdict; it says whether the cost may have been given back.
+    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+
+    /// Forgets what `key` spent under each of `plans`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not confirm it.
+    async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError>;
+}

@@ -1,0 +1,82 @@
+//! What every call to a store must be: a bounded chain of distinct plans, and a cost that each of them can admit.
+
+use crate::{Cost, Plan, PlanName};
+
+/// The most plans that one call may chain.
+pub const MAX_CHAIN: usize = 16;
+
+/// Checks a chain of plans and, if there is one, the cost to be spent under it.
+///
+/// | input | answer |
+/// |---|---|
+/// | no plan | [`InvalidRequest::NoPlans`] |
+/// | more than 16 plans | [`InvalidRequest::TooManyPlans`] |
+/// | a plan twice (case apart) | [`InvalidRequest::DuplicatePlan`] |
+/// | a cost that a plan can never admit | [`InvalidRequest::CostTooLarge`] |
+///
+/// Every [`RateLimiterRepository`](crate::RateLimiterRepository) calls this first, so that nothing is charged for a bad
+/// call.
+///
+/// # Errors
+/// [`InvalidRequest`], as in the table.
+pub fn check_request(plans: &[Plan], cost: Option<Cost>) -> Result<(), InvalidRequest> {
+    if plans.is_empty() {
+        return Err(InvalidRequest::NoPlans);
+    }
+    if plans.len() > MAX_CHAIN {
+        return Err(InvalidRequest::TooManyPlans { plans: plans.len() });
+    }
+    for (nth, plan) in plans.iter().enumerate() {
+        if plans
+            .iter()
+            .take(nth)
+            .any(|earlier| earlier.name() == plan.name())
+        {
+            return Err(InvalidRequest::DuplicatePlan {
+                plan: plan.name().clone(),
+            });
+        }
+        let max = plan.limit().max_cost();
+        if let Some(cost) = cost.filter(|cost| cost.get() > max) {
+            return Err(InvalidRequest::CostTooLarge {
+                plan: plan.name().clone(),
+                cost,
+                max,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Says why a call can never be answered. Nothing was charged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// No plan was named.
+    #[error("no plan is named: name 1 to {MAX_CHAIN} plans")]
+    NoPlans,
+    /// Too many plans were named.
+    #[error("{plans} plans are named: name 1 to {MAX_CHAIN} plans")]
+    TooManyPlans {
+        /// How many there were.
+        plans: usize,
+    },
+    /// One plan was named twice.
+    #[error("plan {plan} is named twice in one chain: name each plan once")]
+    DuplicatePlan {
+        /// The plan.
+        plan: PlanName,
+    },
+    /// The cost is more than the plan can ever admit.
+    #[error(
+        "cost {cost} is more than plan {plan} can ever admit: spend at most {max}, or raise the plan"
+    )]
+    CostTooLarge {
+        /// The plan.
+        plan: PlanName,
+        /// The cost asked for.
+        cost: Cost,
+        /// The largest cost that the plan can admit.
+        max: u32,
+    },
+}

@@ -1,0 +1,81 @@
+//! [`Verdict`]: what a store answers.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::math::Suppression;
+
+/// What a store answers to one call: numbers only, in the order of the plans that were asked for.
+///
+/// A verdict allocates nothing for chains of up to two plans. [`Decision`](crate::Decision) is the form for people, with
+/// names and reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "an unread verdict limits nobody"]
+pub struct Verdict {
+    /// Who decided.
+    pub source: Source,
+    /// Whether every enforced plan admitted the request.
+    pub admitted: bool,
+    /// How long until all enforced plans admit this same request if nobody else spends; zero if it was admitted.
+    pub retry_after: Duration,
+    /// What each plan said, in the order in which they were asked.
+    pub plans: SmallVec<[PlanVerdict; 2]>,
+}
+
+/// What one plan of a chain said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PlanVerdict {
+    /// Whether this plan admitted the request. A shadow plan may say no to an admitted one.
+    pub admits: bool,
+    /// Units that are free after this call.
+    pub remaining: u32,
+    /// How long until the plan is as good as unused.
+    pub reset_after: Duration,
+    /// How long until this plan admits this same request; zero if it does.
+    pub retry_after: Duration,
+    /// Units that will be free once the verdict's `retry_after` has passed, if nobody else spends.
+    pub free_after_wait: u32,
+    /// The share of requests that a suppressing window is refusing.
+    pub suppression: Suppression,
+    /// The state was of another algorithm: the plan changed, and starts afresh.
+    pub restarted: bool,
+}
+
+/// Who made a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store that all nodes share.
+    Store,
+    /// The local store that stands in, with its share of each limit, while the shared one fails.
+    Fallback,
+    /// Nobody: the store failed, and the policy lets requests pass.
+    FailOpen,
+    /// Nobody: the store failed, and the policy turns requests away.
+    FailClosed,
+}
+
+impl Source {
+    /// Returns the name used in metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Fallback => "fallback",
+            Self::FailOpen => "fail_open",
+            Self::FailClosed => "fail_closed",
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
