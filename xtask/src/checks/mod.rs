@@ -1,0 +1,70 @@
+//! What `cargo xtask test` checks. Those that only start one cargo command stand here, the others in their own files.
+
+mod arrows;
+mod examples;
+mod features;
+mod msrv;
+mod package;
+mod source;
+
+use std::{env, process::Command};
+
+pub(crate) use self::{
+    arrows::arrows, examples::examples, features::features, msrv::msrv, package::package,
+    source::source,
+};
+use crate::{
+    problem::Problem,
+    process::{cargo, run, succeeds},
+    workspace::Workspace,
+};
+
+/// Succeeds only if what it checks holds and could be checked.
+pub(crate) type Check = fn(&Workspace) -> Result<(), Problem>;
+
+pub(crate) fn formatting(_: &Workspace) -> Result<(), Problem> {
+    ensure_component("rustfmt", "fmt")?;
+    run(&mut cargo(["fmt", "--all", "--check"]))
+}
+
+pub(crate) fn clippy(_: &Workspace) -> Result<(), Problem> {
+    ensure_component("clippy", "clippy")?;
+    let mut command = cargo(["clippy", "--workspace", "--all-targets", "--all-features"]);
+    run(command.args(["--", "-D", "warnings"]))
+}
+
+pub(crate) fn documentation(_: &Workspace) -> Result<(), Problem> {
+    let mut command = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+pub(crate) fn tests(_: &Workspace) -> Result<(), Problem> {
+    run(&mut cargo([
+        "test",
+        "--workspace",
+        "--all-features",
+        "--no-fail-fast",
+    ]))
+}
+
+/// In a target folder of its own: its flags would otherwise make cargo build everything anew, twice.
+pub(crate) fn interleavings(workspace: &Workspace) -> Result<(), Problem> {
+    let flags = [
+        env::var("RUSTFLAGS").unwrap_or_default(),
+        "--cfg shuttle".to_owned(),
+    ];
+    let mut command = cargo(["test", "--release", "--package", "limiter-memory"]);
+    command
+        .args(["--test", "shuttle", "--target-dir"])
+        .arg(workspace.target_directory.join("shuttle"))
+        .env("RUSTFLAGS", flags.join(" ").trim());
+    run(&mut command)
+}
+
+/// Installs a part of the toolchain if `cargo <subcommand>` is missing.
+fn ensure_component(component: &str, subcommand: &str) -> Result<(), Problem> {
+    if succeeds(&mut cargo([subcommand, "--version"])) {
+        return Ok(());
+    }
+    run(Command::new("rustup").args(["component", "add", component]))
+}
