@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::InvalidLimit;
 use super::checked::{checked_period, checked_units};
 use super::text::{PeriodText, parse_period, refuse};
+use super::{InvalidLimit, MAX_UNITS};
+use crate::period::MAX_PERIOD_US;
 
 /// How many units come in which period: `10/s`, `1000/24h`, `5.5/s`.
 ///
@@ -83,9 +84,13 @@ impl Rate {
         }
     }
 
-    /// Returns a rate without looking at the bounds of what users may ask for: for shares of a plan and stored states.
-    pub(crate) const fn unchecked(units: u32, period_us: u64) -> Self {
-        Self { units, period_us }
+    /// Puts a rate together again from the numbers that a store kept, which may be smaller than users may ask for.
+    ///
+    /// `None` if they are none that a checked rate can be reduced to: a store that reads them holds a corrupt value.
+    #[must_use]
+    pub fn from_parts(units: u32, period_us: u64) -> Option<Self> {
+        let sound = (1..=MAX_UNITS).contains(&units) && (1..=MAX_PERIOD_US).contains(&period_us);
+        sound.then_some(Self { units, period_us })
     }
 
     /// Returns the burst that a bucket of this rate gets if none is named: what one period brings, whole units only.
