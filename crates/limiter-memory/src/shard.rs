@@ -88,6 +88,12 @@ impl Shard {
         self.calls.is_multiple_of(CALLS_PER_VISIT)
     }
 
+    /// Frees what expired more than the grace ago.
+    pub(crate) fn sweep_all(&mut self, now: Timestamp, counters: &Counters) {
+        self.cursor = 0;
+        self.sweep(usize::MAX, now, counters);
+    }
+
     /// Frees what expired more than the grace ago in the next `slots` slots, and the table's own memory if it is mostly
     /// vacant.
     pub(crate) fn sweep(&mut self, slots: usize, now: Timestamp, counters: &Counters) {

@@ -157,6 +157,16 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// Frees every key that has been idle for more than a second past its expiry, one shard at a time.
+    ///
+    /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
+    pub fn sweep(&self) {
+        let now = self.clock.now();
+        for shard in &self.shards {
+            lock(&shard.0).sweep_all(now, &self.counters.0);
+        }
+    }
+
     /// Says how full the store is, and what its cap cost.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
