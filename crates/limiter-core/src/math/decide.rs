@@ -58,7 +58,9 @@ fn look(
 ) -> Answers {
     let look_at = |(plan, state): (&Plan, Option<&State>)| {
         let (admits, suppression) = plan.limit().admits(state, now, cost, draw);
-        let restarted = state.is_some_and(|state| !state.belongs_to(plan.limit()));
+        let restarted = state.is_some_and(|state| {
+            !state.belongs_to(plan.limit()) && state.expires_at_us() > now.as_micros()
+        });
         PlanVerdict {
             admits,
             suppression,
