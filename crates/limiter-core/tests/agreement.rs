@@ -1,4 +1,9 @@
 //! The math decides like the model, decision by decision.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what a test is made of may panic"
+)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Numbers at the edges are refused or right: never a panic, never a wrap.
+#![allow(clippy::unwrap_used, reason = "what a test is made of may panic")]
 
 mod support;
 

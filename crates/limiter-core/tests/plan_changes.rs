@@ -1,4 +1,9 @@
 //! A plan that changes under way keeps what was spent, and never grants by that.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what a test is made of may panic"
+)]
 
 mod support;
 

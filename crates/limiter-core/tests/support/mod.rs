@@ -1,4 +1,9 @@
 //! What the properties share: one plan or chain under a random history, and where seeds of failures are kept.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what a test is made of may panic"
+)]
 #![allow(dead_code, reason = "not every file of properties needs all of it")]
 
 use std::time::Duration;
