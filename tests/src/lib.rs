@@ -5,3 +5,8 @@ mod troubled_store;
 
 pub use tally::Tally;
 pub use troubled_store::{Trouble, TroubledStore};
+
+/// The examples of the project's README, as tests.
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+pub struct Readme;
