@@ -4,6 +4,11 @@ mod manual_random;
 mod seeded_random;
 mod store_under_test;
 
+#[cfg(all(feature = "servers", unix))]
+pub mod proxy;
+#[cfg(all(feature = "servers", unix))]
+pub mod server;
+
 pub use manual_clock::{ManualClock, Skew};
 pub use manual_random::ManualRandom;
 pub use seeded_random::SeededRandom;
