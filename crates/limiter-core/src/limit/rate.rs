@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::InvalidLimit;
+use super::{InvalidLimit, MAX_UNITS};
 use super::checked::{checked_period, checked_units};
 use super::text::{PeriodText, parse_period, refuse};
+use crate::period::MAX_PERIOD_US;
 
 /// How many units come in which period: `10/s`, `1000/24h`, `5.5/s`.
 ///
@@ -80,6 +81,20 @@ impl Rate {
         Self {
             units: u32::try_from(units).unwrap_or(self.units),
             period_us: self.period_us / common,
+        }
+    }
+
+    /// Puts a rate together again from the numbers that a store kept: unlike what users may ask for, a rate in its smallest
+    /// numbers may have a period below 1 ms (`1000/ms` is `1/us`).
+    ///
+    /// `None` if they are none that the math makes: a store that reads them holds a corrupt value.
+    #[must_use]
+    pub const fn from_parts(units: u32, period_us: u64) -> Option<Self> {
+        let sound = units >= 1 && units <= MAX_UNITS && period_us >= 1 && period_us <= MAX_PERIOD_US;
+        if sound {
+            Some(Self { units, period_us })
+        } else {
+            None
         }
     }
 
