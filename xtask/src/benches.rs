@@ -7,13 +7,7 @@ use crate::{
 
 /// Measures every goal. Fails if it cannot measure, not if a goal falls short.
 pub(crate) fn figures(options: &[String]) -> Result<(), Problem> {
-    let mut command = cargo([
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "limiter-benches",
-    ]);
+    let mut command = cargo(["run", "--release", "--package", "limiter-benches"]);
     command.args(["--bin", "figures", "--"]).args(options);
     run(&mut command)
 }

@@ -16,9 +16,9 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
-/// Shows the command, then runs it with its output going straight through.
+/// Shows the command on standard error, then runs it with its output going straight through.
 pub(crate) fn run(command: &mut Command) -> Result<(), Problem> {
-    println!("$ {}", display(command));
+    eprintln!("$ {}", display(command));
     let status = command.stdin(Stdio::null()).status();
     let status = status.map_err(|source| not_started(command, source))?;
     if status.success() {

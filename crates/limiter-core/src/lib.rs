@@ -1,9 +1,12 @@
-//! The domain of limiter.
+#![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
 mod breaker;
 mod cost;
 mod decision;
+mod default_rate_limiter;
+mod fallback;
+mod in_memory_plan_registry;
 mod key;
 mod limit;
 pub mod math;
@@ -12,13 +15,19 @@ mod plan;
 mod plan_name;
 mod ports;
 mod request;
+mod resolvers;
 mod store_error;
 mod timestamp;
 mod verdict;
 
-pub use breaker::BreakerState;
+pub use breaker::{
+    BreakerMode, BreakerSettings, BreakerState, CircuitBreaker, CircuitOpen, InvalidBreakerSettings,
+};
 pub use cost::{Cost, InvalidCost};
 pub use decision::{CheckError, Decision, Denial, Outcome, PlanDecision, Reason};
+pub use default_rate_limiter::{DefaultRateLimiter, FailurePolicy};
+pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share};
+pub use in_memory_plan_registry::{DuplicatePlan, InMemoryPlanRegistry};
 pub use key::{InvalidKey, Key};
 pub use limit::{
     BucketRule, FixedRule, FixedWindow, InvalidLimit, Limit, MAX_UNITS, Rate, SlidingWindow,
@@ -34,6 +43,7 @@ pub use ports::{
     RateLimiterRepository, RequestSource, UnknownPlan, UnresolvedKey,
 };
 pub use request::{InvalidRequest, MAX_CHAIN, check_request};
+pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolver};
 pub use store_error::{Cause, Charge, StoreError};
 pub use timestamp::{InvalidTimestamp, Timestamp};
 pub use verdict::{PlanVerdict, Source, Verdict};

@@ -22,9 +22,11 @@ pub(crate) fn features(workspace: &Workspace) -> Result<(), Problem> {
             Problem::CannotRun(format!("{name} has more than {FEATURES_MAX} features"))
         })?;
         for combination in combinations {
-            let features = Vec::from_iter(combination).join(",");
             let mut command = cargo(["clippy", "--quiet", "--package", &package.name]);
-            command.args(["--no-default-features", "--features", &features]);
+            command.arg("--no-default-features");
+            if !combination.is_empty() {
+                command.args(["--features", &Vec::from_iter(combination).join(",")]);
+            }
             run(command.args(["--", "-D", "warnings"]))?;
         }
     }

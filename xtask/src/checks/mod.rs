@@ -57,6 +57,8 @@ pub(crate) fn interleavings(workspace: &Workspace) -> Result<(), Problem> {
     command
         .args(["--test", "shuttle", "--target-dir"])
         .arg(workspace.target_directory.join("shuttle"))
+        // It would win over RUSTFLAGS, and without the flag there is no test to run.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", flags.join(" ").trim());
     run(&mut command)
 }

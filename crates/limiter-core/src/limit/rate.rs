@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{InvalidLimit, MAX_UNITS};
 use super::checked::{checked_period, checked_units};
 use super::text::{PeriodText, parse_period, refuse};
+use super::{InvalidLimit, MAX_UNITS};
 use crate::period::MAX_PERIOD_US;
 
 /// How many units come in which period: `10/s`, `1000/24h`, `5.5/s`.
@@ -84,23 +84,13 @@ impl Rate {
         }
     }
 
-    /// Puts a rate together again from the numbers that a store kept: unlike what users may ask for, a rate in its smallest
-    /// numbers may have a period below 1 ms (`1000/ms` is `1/us`).
+    /// Puts a rate together again from the numbers that a store kept, which may be smaller than users may ask for.
     ///
-    /// `None` if they are none that the math makes: a store that reads them holds a corrupt value.
+    /// `None` if they are none that a checked rate can be reduced to: a store that reads them holds a corrupt value.
     #[must_use]
-    pub const fn from_parts(units: u32, period_us: u64) -> Option<Self> {
-        let sound = units >= 1 && units <= MAX_UNITS && period_us >= 1 && period_us <= MAX_PERIOD_US;
-        if sound {
-            Some(Self { units, period_us })
-        } else {
-            None
-        }
-    }
-
-    /// Returns a rate without looking at the bounds of what users may ask for: for shares of a plan and stored states.
-    pub(crate) const fn unchecked(units: u32, period_us: u64) -> Self {
-        Self { units, period_us }
+    pub fn from_parts(units: u32, period_us: u64) -> Option<Self> {
+        let sound = (1..=MAX_UNITS).contains(&units) && (1..=MAX_PERIOD_US).contains(&period_us);
+        sound.then_some(Self { units, period_us })
     }
 
     /// Returns the burst that a bucket of this rate gets if none is named: what one period brings, whole units only.

@@ -201,13 +201,13 @@ impl Options {
             ("every", self.every.is_some()),
             ("hard", self.hard.is_some()),
         ];
-        match given
+        let foreign = given
             .iter()
-            .any(|(name, given)| *given && !allowed.contains(name))
-        {
-            true => Err(refuse(text, "an option does not belong to this algorithm")),
-            false => Ok(()),
+            .any(|(name, given)| *given && !allowed.contains(name));
+        if foreign {
+            return Err(refuse(text, "an option does not belong to this algorithm"));
         }
+        Ok(())
     }
 }
 

@@ -24,16 +24,16 @@ pub fn decide(
     let admitted = enforced(plans, &answers).all(|answer| answer.admits);
     for ((plan, state), answer) in plans.iter().zip(states.iter_mut()).zip(&mut answers) {
         let before = state.take();
-        *state = match admitted && answer.admits {
-            true => Some(plan.limit().spend(before, now, cost)),
-            false => plan.limit().observe_denied(before, now, cost),
+        *state = if admitted && answer.admits {
+            Some(plan.limit().spend(before, now, cost))
+        } else {
+            plan.limit().observe_denied(before, now, cost)
         };
     }
     answer(plans, states, now, cost, answers)
 }
 
 /// Returns what [`decide`] would answer, and changes nothing. Suppressing windows admit only what is certain to pass.
-#[must_use]
 pub fn peek(plans: &[Plan], states: &[Option<State>], now: Timestamp, cost: Cost) -> Verdict {
     let answers = look(plans, states, now, cost, Draw::LOWEST);
     answer(plans, states, now, cost, answers)

@@ -43,6 +43,12 @@ impl FixedState {
         self.used
     }
 
+    /// Returns the window after `cost` was given back, or `None` if nothing is left in it.
+    pub(super) fn refund(&self, now: Timestamp, cost: Cost) -> Option<Self> {
+        let used = self.used.saturating_sub(cost.get());
+        (used > 0 && self.runs_at(now)).then_some(Self { used, ..*self })
+    }
+
     const fn runs_at(&self, now: Timestamp) -> bool {
         now.as_micros() < self.ends_at_us
     }
@@ -89,21 +95,6 @@ impl FixedRule {
                 used: cost.get(),
             },
         }
-    }
-
-    /// Returns the window after `cost` was given back, or `None` if nothing is left in it.
-    pub(crate) fn refund(
-        &self,
-        state: &FixedState,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Option<FixedState> {
-        let used = if state.runs_at(now) {
-            state.used.saturating_sub(cost.get())
-        } else {
-            0
-        };
-        (used > 0).then_some(FixedState { used, ..*state })
     }
 
     /// Returns the units that still fit.

@@ -153,8 +153,8 @@ impl Limit {
     /// Returns the state after `cost` was given back.
     pub(super) fn refund(&self, state: Option<State>, now: Timestamp, cost: Cost) -> Option<State> {
         match (self, state?) {
-            (Self::TokenBucket(rule), State::TokenBucket(state)) => {
-                rule.refund(&state, now, cost).map(State::TokenBucket)
+            (Self::TokenBucket(_), State::TokenBucket(state)) => {
+                state.refund(now, cost).map(State::TokenBucket)
             }
             (Self::SlidingWindow(_), State::SlidingWindow(log)) => {
                 log.refund(now, cost).map(State::SlidingWindow)
@@ -162,8 +162,8 @@ impl Limit {
             (Self::SuppressingWindow(_), State::SuppressingWindow(log)) => {
                 log.refund(now, cost).map(State::SuppressingWindow)
             }
-            (Self::FixedWindow(rule), State::FixedWindow(state)) => {
-                rule.refund(&state, now, cost).map(State::FixedWindow)
+            (Self::FixedWindow(_), State::FixedWindow(state)) => {
+                state.refund(now, cost).map(State::FixedWindow)
             }
             (_, state) => Some(state),
         }

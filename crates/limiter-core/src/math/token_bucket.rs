@@ -67,6 +67,13 @@ impl BucketState {
         self.full_at_us + (self.full_at_part > 0) as u64
     }
 
+    /// Returns the bucket after `cost` was given back, or `None` if that fills it.
+    pub(super) fn refund(&self, now: Timestamp, cost: Cost) -> Option<Self> {
+        let given = u128::from(cost.get()) * token_ticks(self.rate);
+        let debt = self.debt(now).saturating_sub(given);
+        (debt > 0).then(|| full_after(now.max(self.seen), debt, self.rate))
+    }
+
     fn debt(&self, now: Timestamp) -> u128 {
         let now_us = now.max(self.seen).as_micros();
         match self.full_at_us.checked_sub(now_us) {
@@ -133,18 +140,6 @@ impl BucketRule {
             debt + u128::from(cost.get()) * token_ticks(rate),
             rate,
         )
-    }
-
-    /// Returns the bucket after `cost` was given back, or `None` if that fills it.
-    pub(crate) fn refund(
-        &self,
-        state: &BucketState,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Option<BucketState> {
-        let given = u128::from(cost.get()) * token_ticks(state.rate);
-        let debt = state.debt(now).saturating_sub(given);
-        (debt > 0).then(|| full_after(now.max(state.seen), debt, state.rate))
     }
 
     /// Returns the whole tokens in the bucket.

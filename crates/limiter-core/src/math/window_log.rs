@@ -121,22 +121,16 @@ impl WindowLog {
             sub.leaves_at_us = leaves_at_us;
         }
         let age_us = log.seen.as_micros() - log.newest_began.as_micros();
-        match log
-            .sub_buckets
-            .last_mut()
-            .filter(|_| age_us < rule.granularity_us())
-        {
-            Some(newest) => {
-                newest.units = newest.units.saturating_add(cost.get());
-                newest.leaves_at_us = leaves_at_us;
-            }
-            None => {
-                log.newest_began = log.seen;
-                log.sub_buckets.push(SubBucket {
-                    leaves_at_us,
-                    units: cost.get(),
-                });
-            }
+        let joins = age_us < rule.granularity_us();
+        if let Some(newest) = log.sub_buckets.last_mut().filter(|_| joins) {
+            newest.units = newest.units.saturating_add(cost.get());
+            newest.leaves_at_us = leaves_at_us;
+        } else {
+            log.newest_began = log.seen;
+            log.sub_buckets.push(SubBucket {
+                leaves_at_us,
+                units: cost.get(),
+            });
         }
         log
     }

@@ -10,13 +10,13 @@ use crate::{Decision, StoreError};
 #[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 pub trait Observer: Send + Sync {
     /// Sees the decision of one `check`.
-    fn on_decision(&self, decision: &Decision);
+    fn decided(&self, decision: &Decision);
 
     /// Sees a failure of the store that the failure policy then answered for.
-    fn on_store_error(&self, error: &StoreError);
+    fn store_failed(&self, error: &StoreError);
 
     /// Sees a circuit breaker change its state.
-    fn on_breaker_change(&self, state: BreakerState);
+    fn breaker_changed(&self, state: BreakerState);
 }
 
 /// Sees nothing: the observer of who asked for none.
@@ -24,9 +24,9 @@ pub trait Observer: Send + Sync {
 pub struct NoObserver;
 
 impl Observer for NoObserver {
-    fn on_decision(&self, _: &Decision) {}
+    fn decided(&self, _: &Decision) {}
 
-    fn on_store_error(&self, _: &StoreError) {}
+    fn store_failed(&self, _: &StoreError) {}
 
-    fn on_breaker_change(&self, _: BreakerState) {}
+    fn breaker_changed(&self, _: BreakerState) {}
 }

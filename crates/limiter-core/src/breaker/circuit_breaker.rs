@@ -1,0 +1,243 @@
+//! [`CircuitBreaker`]: a repository that stops asking a store that fails.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::call_window::CallResult;
+use super::machine::{Machine, Permit};
+use super::{BreakerSettings, BreakerState, InvalidBreakerSettings};
+use crate::{
+    Charge, Clock, Cost, Key, NoObserver, Observer, Plan, RandomSource, RateLimiterRepository,
+    StoreError, Timestamp, Verdict,
+};
+
+/// A repository that stops asking a store that fails or dawdles, and tries it again with care.
+///
+/// - *Closed*: calls go through. When too many of the last while failed or were slow, it opens.
+/// - *Open*: calls fail at once with [`StoreError::Unavailable`] and [`Charge::Impossible`]; nothing is sent. After a time
+///   that doubles with each relapse it is half-open.
+/// - *Half-open*: one call at a time goes through as a probe. Enough good ones close it, a bad one opens it.
+///
+/// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use limiter_core::{BreakerSettings, BreakerState, CircuitBreaker, Clock, RandomSource, RateLimiterRepository};
+///
+/// fn guard(
+///     store: Arc<dyn RateLimiterRepository>, clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>,
+/// ) -> CircuitBreaker {
+///     let breaker = CircuitBreaker::new(store, clock, random);
+///     assert_eq!(breaker.state(), BreakerState::Closed);
+///     breaker
+/// }
+/// ```
+pub struct CircuitBreaker {
+    inner: Arc<dyn RateLimiterRepository>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn RandomSource>,
+    observer: Arc<dyn Observer>,
+    slow_call: Duration,
+    shared: Mutex<Shared>,
+}
+
+struct Shared {
+    machine: Machine,
+    mode: BreakerMode,
+}
+
+/// Whether a breaker works by itself, or is held by an operator's hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BreakerMode {
+    /// Opens and closes by itself.
+    #[default]
+    Automatic,
+    /// Lets every call through, whatever happens.
+    Disabled,
+    /// Lets no call through: takes the store out of the path.
+    ForcedOpen,
+}
+
+impl CircuitBreaker {
+    /// Guards `inner` with the default [`BreakerSettings`].
+    #[must_use]
+    pub fn new(
+        inner: Arc<dyn RateLimiterRepository>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn RandomSource>,
+    ) -> Self {
+        Self::with_checked(inner, clock, random, BreakerSettings::new())
+    }
+
+    /// Guards `inner` with `settings`.
+    ///
+    /// # Errors
+    /// [`InvalidBreakerSettings`] if a setting is out of bounds.
+    pub fn with_settings(
+        inner: Arc<dyn RateLimiterRepository>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn RandomSource>,
+        settings: BreakerSettings,
+    ) -> Result<Self, InvalidBreakerSettings> {
+        settings.check()?;
+        Ok(Self::with_checked(inner, clock, random, settings))
+    }
+
+    fn with_checked(
+        inner: Arc<dyn RateLimiterRepository>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn RandomSource>,
+        settings: BreakerSettings,
+    ) -> Self {
+        let shared = Shared {
+            machine: Machine::new(settings),
+            mode: BreakerMode::Automatic,
+        };
+        Self {
+            inner,
+            clock,
+            random,
+            observer: Arc::new(NoObserver),
+            slow_call: settings.slow_call,
+            shared: Mutex::new(shared),
+        }
+    }
+
+    /// Tells `observer` of every change of state.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Returns where the breaker stands.
+    #[must_use]
+    pub fn state(&self) -> BreakerState {
+        let shared = self.lock();
+        match shared.mode {
+            BreakerMode::Automatic => shared.machine.state(),
+            BreakerMode::Disabled => BreakerState::Closed,
+            BreakerMode::ForcedOpen => BreakerState::Open,
+        }
+    }
+
+    /// Takes the breaker in hand, or lets it go.
+    pub fn set_mode(&self, mode: BreakerMode) {
+        self.lock().mode = mode;
+    }
+
+    async fn guarded<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let started = self.clock.now();
+        let Some(permit) = self.ask(started)? else {
+            return call.await;
+        };
+        let mut running = Running {
+            breaker: self,
+            permit: Some(permit),
+            started,
+        };
+        let answer = call.await;
+        running.ended(answer.as_ref().is_err_and(StoreError::is_outage));
+        answer
+    }
+
+    /// Returns a permit, none if the breaker is disabled, or an error if it is open.
+    fn ask(&self, now: Timestamp) -> Result<Option<Permit>, StoreError> {
+        self.changing(|shared| match shared.mode {
+            BreakerMode::Automatic => shared.machine.ask(now).map(Some),
+            BreakerMode::Disabled => Ok(None),
+            BreakerMode::ForcedOpen => Err(Duration::MAX),
+        })
+        .map_err(|retry_in| StoreError::unavailable(Charge::Impossible, CircuitOpen { retry_in }))
+    }
+
+    /// Changes the state under the lock and tells the observer of it outside.
+    fn changing<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
+        let mut shared = self.lock();
+        let before = shared.machine.state();
+        let answer = change(&mut shared);
+        let after = shared.machine.state();
+        drop(shared);
+        if before != after {
+            self.observer.breaker_changed(after);
+        }
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call on its way. Dropped before its end, it gives its permit back, or counts as slow if it had been so.
+struct Running<'a> {
+    breaker: &'a CircuitBreaker,
+    permit: Option<Permit>,
+    started: Timestamp,
+}
+
+impl Running<'_> {
+    fn ended(&mut self, failed: bool) {
+        let Some(permit) = self.permit.take() else {
+            return;
+        };
+        let now = self.breaker.clock.now();
+        let result = CallResult {
+            failed,
+            slow: now.since(self.started) > self.breaker.slow_call,
+        };
+        let chance = self.breaker.random.next_u64();
+        self.breaker
+            .changing(|shared| shared.machine.tell(permit, now, result, chance));
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let Some(permit) = self.permit else { return };
+        if self.breaker.clock.now().since(self.started) > self.breaker.slow_call {
+            self.ended(false);
+        } else {
+            self.breaker
+                .changing(|shared| shared.machine.give_up(permit));
+        }
+    }
+}
+
+/// The cause of a call that a circuit breaker did not let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("circuit breaker is open, next try in {retry_in:?}")]
+pub struct CircuitOpen {
+    retry_in: Duration,
+}
+
+#[async_trait]
+impl RateLimiterRepository for CircuitBreaker {
+    async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        self.guarded(self.inner.try_acquire(key, plans, cost)).await
+    }
+
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.guarded(self.inner.peek(key, plans, cost)).await
+    }
+
+    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.guarded(self.inner.refund(key, plans, cost)).await
+    }
+
+    async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        self.guarded(self.inner.reset(key, plans)).await
+    }
+}

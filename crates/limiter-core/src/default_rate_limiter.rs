@@ -1,0 +1,174 @@
+//! [`DefaultRateLimiter`]: the orchestrator between plans, store and failure policy.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::{
+    CheckError, Cost, Decision, Key, LocalStore, NoObserver, Observer, Outcome, Plan, PlanName,
+    PlanRegistry, RateLimiter, RateLimiterRepository, Source, StoreError, Verdict, check_request,
+};
+
+/// What to do with a request when the store gives no verdict.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum FailurePolicy {
+    /// Let it pass, unlimited; the decision says [`Source::FailOpen`].
+    #[default]
+    FailOpen,
+    /// Turn it away; the decision says [`Source::FailClosed`].
+    FailClosed,
+    /// Ask a local store that grants this node's share of each limit; the decision says [`Source::Fallback`]. What the
+    /// local store cannot answer either is turned away.
+    Fallback(LocalStore),
+}
+
+/// Looks plans up, checks the call, asks the repository, and answers for it by policy when it fails.
+///
+/// An unknown plan, a cost that a plan can never admit, or a chain that names a plan twice is the caller's error: it is
+/// told, and never fails open.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use limiter_core::{DefaultRateLimiter, FailurePolicy, InMemoryPlanRegistry, Plan, RateLimiterRepository};
+///
+/// fn limiter(store: Arc<dyn RateLimiterRepository>) -> Result<DefaultRateLimiter, Box<dyn std::error::Error>> {
+///     let plans = InMemoryPlanRegistry::new([Plan::new("gold", "1/s burst 10")?])?;
+///     Ok(DefaultRateLimiter::new(Arc::new(plans), store).with_failure_policy(FailurePolicy::FailClosed))
+/// }
+/// ```
+pub struct DefaultRateLimiter {
+    registry: Arc<dyn PlanRegistry>,
+    repository: Arc<dyn RateLimiterRepository>,
+    observer: Arc<dyn Observer>,
+    policy: FailurePolicy,
+}
+
+impl DefaultRateLimiter {
+    /// Decides by the plans of `registry` on the state in `repository`, failing open.
+    #[must_use]
+    pub fn new(
+        registry: Arc<dyn PlanRegistry>,
+        repository: Arc<dyn RateLimiterRepository>,
+    ) -> Self {
+        Self {
+            registry,
+            repository,
+            observer: Arc::new(NoObserver),
+            policy: FailurePolicy::FailOpen,
+        }
+    }
+
+    /// Does what `policy` says when the store gives no verdict.
+    #[must_use]
+    pub fn with_failure_policy(mut self, policy: FailurePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Tells `observer` of every decision and every failure of the store.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    fn plans(&self, names: &[PlanName], cost: Option<Cost>) -> Result<Vec<Plan>, CheckError> {
+        let plans = names
+            .iter()
+            .map(|name| self.registry.find(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        check_request(&plans, cost)?;
+        Ok(plans)
+    }
+
+    async fn answer_for_store(&self, key: &Key, plans: &[Plan], cost: Cost) -> Decision {
+        match &self.policy {
+            FailurePolicy::FailOpen => Decision::without_store(Outcome::Allowed, Source::FailOpen),
+            FailurePolicy::FailClosed => turned_away(),
+            FailurePolicy::Fallback(local) => {
+                let shares = local.shares(plans);
+                let verdict = local.try_acquire(key, &shares, cost).await;
+                verdict.map_or_else(
+                    |_| turned_away(),
+                    |verdict| Decision::from_verdict(&shares, &verdict),
+                )
+            }
+        }
+    }
+
+    /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
+    fn told(
+        &self,
+        plans: &[Plan],
+        answer: Result<Verdict, StoreError>,
+    ) -> Result<Decision, CheckError> {
+        let verdict = answer.map_err(|error| self.failed(error))?;
+        Ok(Decision::from_verdict(plans, &verdict))
+    }
+
+    fn failed(&self, error: StoreError) -> CheckError {
+        match error {
+            StoreError::Request(request) => CheckError::Request(request),
+            error => {
+                self.observer.store_failed(&error);
+                CheckError::Store(error)
+            }
+        }
+    }
+}
+
+fn turned_away() -> Decision {
+    Decision::without_store(Outcome::Unavailable, Source::FailClosed)
+}
+
+#[async_trait]
+impl RateLimiter for DefaultRateLimiter {
+    async fn check(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        let plans = self.plans(plans, Some(cost))?;
+        let decision = match self.repository.try_acquire(key, &plans, cost).await {
+            Ok(verdict) => Decision::from_verdict(&plans, &verdict),
+            Err(StoreError::Request(request)) => return Err(request.into()),
+            Err(error) => {
+                self.observer.store_failed(&error);
+                self.answer_for_store(key, &plans, cost).await
+            }
+        };
+        self.observer.decided(&decision);
+        Ok(decision)
+    }
+
+    async fn peek(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        let plans = self.plans(plans, Some(cost))?;
+        self.told(&plans, self.repository.peek(key, &plans, cost).await)
+    }
+
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        let plans = self.plans(plans, Some(cost))?;
+        self.told(&plans, self.repository.refund(key, &plans, cost).await)
+    }
+
+    async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {
+        let plans = self.plans(plans, None)?;
+        self.repository
+            .reset(key, &plans)
+            .await
+            .map_err(|error| self.failed(error))
+    }
+}

@@ -1,0 +1,140 @@
+//! [`FallbackRepository`]: a local store that stands in while the shared one fails.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::Share;
+use crate::{Cost, Key, Plan, RateLimiterRepository, Source, StoreError, Verdict};
+
+/// A local store, and this node's share of each limit.
+#[derive(Clone)]
+pub struct LocalStore {
+    store: Arc<dyn RateLimiterRepository>,
+    share: Share,
+}
+
+impl LocalStore {
+    /// Lets `store`, which must not depend on the shared one, grant `share` of each limit.
+    #[must_use]
+    pub fn new(store: Arc<dyn RateLimiterRepository>, share: Share) -> Self {
+        Self { store, share }
+    }
+
+    /// Returns this node's share of each of `plans`.
+    pub(crate) fn shares(&self, plans: &[Plan]) -> Vec<Plan> {
+        plans.iter().map(|plan| self.share.of(plan)).collect()
+    }
+
+    /// Decides by the local store alone; `shares` are the plans as [`LocalStore::shares`] gives them.
+    pub(crate) async fn try_acquire(
+        &self,
+        key: &Key,
+        shares: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        self.store
+            .try_acquire(key, shares, cost)
+            .await
+            .map(by_fallback)
+    }
+}
+
+fn by_fallback(verdict: Verdict) -> Verdict {
+    Verdict {
+        source: Source::Fallback,
+        ..verdict
+    }
+}
+
+/// A repository that asks a local store whenever the shared one gives no verdict.
+///
+/// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
+/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`].
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use limiter_core::{FallbackRepository, LocalStore, RateLimiterRepository, Share};
+///
+/// fn with_fallback(
+///     shared: Arc<dyn RateLimiterRepository>, local: Arc<dyn RateLimiterRepository>,
+/// ) -> Result<FallbackRepository, limiter_core::InvalidShare> {
+///     Ok(FallbackRepository::new(shared, LocalStore::new(local, Share::of_nodes(8)?)))
+/// }
+/// ```
+pub struct FallbackRepository {
+    shared: Arc<dyn RateLimiterRepository>,
+    local: LocalStore,
+}
+
+impl FallbackRepository {
+    /// Puts `local` behind `shared`.
+    #[must_use]
+    pub fn new(shared: Arc<dyn RateLimiterRepository>, local: LocalStore) -> Self {
+        Self { shared, local }
+    }
+}
+
+/// Keeps the shared store's error unless the local store has an answer.
+fn instead_of(
+    error: StoreError,
+    local: Result<Verdict, StoreError>,
+) -> Result<Verdict, StoreError> {
+    local.map(by_fallback).map_err(|_| error)
+}
+
+#[async_trait]
+impl RateLimiterRepository for FallbackRepository {
+    async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        match self.shared.try_acquire(key, plans, cost).await {
+            Err(error) if !matches!(error, StoreError::Request(_)) => {
+                let local = self
+                    .local
+                    .store
+                    .try_acquire(key, &self.local.shares(plans), cost)
+                    .await;
+                instead_of(error, local)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        match self.shared.peek(key, plans, cost).await {
+            Err(error) if !matches!(error, StoreError::Request(_)) => {
+                let local = self
+                    .local
+                    .store
+                    .peek(key, &self.local.shares(plans), cost)
+                    .await;
+                instead_of(error, local)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        match self.shared.refund(key, plans, cost).await {
+            Err(error) if !matches!(error, StoreError::Request(_)) => {
+                let local = self
+                    .local
+                    .store
+                    .refund(key, &self.local.shares(plans), cost)
+                    .await;
+                instead_of(error, local)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        self.local.store.reset(key, plans).await?;
+        self.shared.reset(key, plans).await
+    }
+}

@@ -1,0 +1,7 @@
+//! The fallback: a local store that stands in, with a stated share of each limit.
+
+mod fallback_repository;
+mod share;
+
+pub use fallback_repository::{FallbackRepository, LocalStore};
+pub use share::{InvalidShare, Share};

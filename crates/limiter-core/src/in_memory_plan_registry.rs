@@ -1,0 +1,202 @@
+//! [`InMemoryPlanRegistry`]: plans that can be replaced while running.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::{Plan, PlanName, PlanRegistry, UnknownPlan};
+
+/// Plans by name, in memory. Reads take no lock; plans can be replaced while requests are being decided.
+///
+/// # Examples
+/// ```
+/// use limiter_core::{InMemoryPlanRegistry, Plan, PlanName, PlanRegistry};
+///
+/// let registry = InMemoryPlanRegistry::new([Plan::new("gold", "10/s")?, Plan::new("daily", "1000/24h")?])?;
+/// assert_eq!(registry.find(&PlanName::new("GOLD")?)?.limit().to_string(), "10/s");
+///
+/// registry.put(&Plan::new("gold", "20/s")?);
+/// assert_eq!(registry.find(&PlanName::new("gold")?)?.limit().to_string(), "20/s");
+///
+/// let unknown = registry.find(&PlanName::new("glod")?).unwrap_err();
+/// assert_eq!(unknown.to_string(), "no plan is called glod: did you mean gold?");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct InMemoryPlanRegistry {
+    /// In the order of their names, so that a lookup is a binary search.
+    plans: ArcSwap<Vec<Plan>>,
+}
+
+impl InMemoryPlanRegistry {
+    /// Registers `plans`.
+    ///
+    /// # Errors
+    /// [`DuplicatePlan`] if two have the same name, case apart.
+    pub fn new(plans: impl IntoIterator<Item = Plan>) -> Result<Self, DuplicatePlan> {
+        Ok(Self {
+            plans: ArcSwap::from_pointee(in_order(plans)?),
+        })
+    }
+
+    /// Puts all of `plans` in the place of those that were there, in one step.
+    ///
+    /// # Errors
+    /// [`DuplicatePlan`] if two have the same name; the plans that were there stay.
+    pub fn replace_all(&self, plans: impl IntoIterator<Item = Plan>) -> Result<(), DuplicatePlan> {
+        self.plans.store(Arc::new(in_order(plans)?));
+        Ok(())
+    }
+
+    /// Adds `plan`, or puts it in the place of the one with its name.
+    pub fn put(&self, plan: &Plan) {
+        self.plans.rcu(|plans| {
+            let mut plans = Vec::clone(plans);
+            match place_of(&plans, plan.name()) {
+                Ok(place) => plans.splice(place..=place, [plan.clone()]).for_each(drop),
+                Err(place) => plans.insert(place, plan.clone()),
+            }
+            plans
+        });
+    }
+
+    /// Removes the plan called `name`; nothing happens if there is none.
+    pub fn remove(&self, name: &PlanName) {
+        self.plans.rcu(|plans| {
+            let mut plans = Vec::clone(plans);
+            plans.retain(|plan| plan.name() != name);
+            plans
+        });
+    }
+
+    /// Returns all plans, in the order of their names.
+    #[must_use]
+    pub fn plans(&self) -> Arc<Vec<Plan>> {
+        self.plans.load_full()
+    }
+}
+
+impl PlanRegistry for InMemoryPlanRegistry {
+    fn find(&self, name: &PlanName) -> Result<Plan, UnknownPlan> {
+        let plans = self.plans.load();
+        let found = place_of(&plans, name)
+            .ok()
+            .and_then(|place| plans.get(place));
+        found.cloned().ok_or_else(|| UnknownPlan {
+            name: name.clone(),
+            near: near_names(&plans, name),
+        })
+    }
+}
+
+fn place_of(plans: &[Plan], name: &PlanName) -> Result<usize, usize> {
+    plans.binary_search_by(|plan| plan.name().cmp(name))
+}
+
+fn in_order(plans: impl IntoIterator<Item = Plan>) -> Result<Vec<Plan>, DuplicatePlan> {
+    let mut plans: Vec<_> = plans.into_iter().collect();
+    plans.sort_by(|a, b| a.name().cmp(b.name()));
+    match plans.array_windows().find(|[a, b]| a.name() == b.name()) {
+        Some([_, twice]) => Err(DuplicatePlan {
+            name: twice.name().clone(),
+        }),
+        None => Ok(plans),
+    }
+}
+
+/// Returns the names that look like `name`, nearest first; if none does, the first few.
+fn near_names(plans: &[Plan], name: &PlanName) -> Vec<PlanName> {
+    const MOST: usize = 3;
+    const ALIKE: f64 = 0.75;
+    let wanted = name.as_str().to_ascii_lowercase();
+    let likeness =
+        |plan: &Plan| strsim::jaro_winkler(&wanted, &plan.name().as_str().to_ascii_lowercase());
+    let mut alike: Vec<_> = plans
+        .iter()
+        .map(|plan| (likeness(plan), plan))
+        .filter(|(like, _)| *like >= ALIKE)
+        .collect();
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let nearest = alike.into_iter().map(|(_, plan)| plan.name().clone());
+    let mut names: Vec<_> = nearest.take(MOST).collect();
+    if names.is_empty() {
+        names.extend(plans.iter().take(MOST).map(|plan| plan.name().clone()));
+    }
+    names
+}
+
+/// Says that two plans have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two plans are called {name}, case apart: give each plan a name of its own")]
+pub struct DuplicatePlan {
+    /// The name.
+    pub name: PlanName,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(name: &str, limit: &str) -> Plan {
+        Plan::new(name, limit).unwrap()
+    }
+
+    fn name(name: &str) -> PlanName {
+        PlanName::new(name).unwrap()
+    }
+
+    #[test]
+    fn names_are_unique_case_apart() {
+        let twice = [
+            plan("gold", "1/s"),
+            plan("silver", "1/s"),
+            plan("GOLD", "2/s"),
+        ];
+        assert_eq!(
+            InMemoryPlanRegistry::new(twice).unwrap_err().name,
+            name("gold")
+        );
+    }
+
+    #[test]
+    fn a_bad_replacement_leaves_the_plans_that_were_there() {
+        let registry = InMemoryPlanRegistry::new([plan("gold", "1/s")]).unwrap();
+        assert!(
+            registry
+                .replace_all([plan("a", "1/s"), plan("A", "1/s")])
+                .is_err()
+        );
+        assert!(registry.find(&name("gold")).is_ok());
+    }
+
+    #[test]
+    fn plans_are_added_replaced_and_removed_while_running() {
+        let registry = InMemoryPlanRegistry::default();
+        for text in ["m", "a", "z", "k"] {
+            registry.put(&plan(text, "1/s"));
+        }
+        registry.put(&plan("K", "5/s"));
+        registry.remove(&name("a"));
+        let names: Vec<_> = registry.plans().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["K: 5/s", "m: 1/s", "z: 1/s"]);
+    }
+
+    #[test]
+    fn an_unknown_plan_lists_near_names() {
+        let registry =
+            InMemoryPlanRegistry::new(["gold", "golden", "daily"].map(|name| plan(name, "1/s")))
+                .unwrap();
+        assert_eq!(
+            registry.find(&name("Golt")).unwrap_err().near,
+            [name("gold"), name("golden")]
+        );
+        assert_eq!(registry.find(&name("xyz")).unwrap_err().near.len(), 3);
+        let empty = InMemoryPlanRegistry::default()
+            .find(&name("gold"))
+            .unwrap_err();
+        assert_eq!(
+            empty.to_string(),
+            "no plan is called gold: none is registered"
+        );
+    }
+}

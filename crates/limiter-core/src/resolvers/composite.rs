@@ -1,0 +1,90 @@
+//! [`CompositeKeyResolver`]: limits by several things at once, or by the first there is.
+
+use std::sync::Arc;
+
+use crate::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+
+/// Joins several resolvers.
+///
+/// - [`all_of`](Self::all_of): every part is needed; the key is all of them (`ip + route`).
+/// - [`first_of`](Self::first_of): the first that has a key (`principal, else API key`).
+///
+/// Keys of different parts never collide: each part is written with its length, and a first-of key with which resolver it
+/// came from. So a header that says `alice` is not the principal `alice`.
+#[derive(Clone)]
+pub struct CompositeKeyResolver {
+    how: How,
+    resolvers: Vec<Arc<dyn KeyResolver>>,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    AllOf,
+    FirstOf,
+}
+
+impl CompositeKeyResolver {
+    /// Makes one key of the keys of all `resolvers`.
+    #[must_use]
+    pub fn all_of(resolvers: impl IntoIterator<Item = Arc<dyn KeyResolver>>) -> Self {
+        Self {
+            how: How::AllOf,
+            resolvers: resolvers.into_iter().collect(),
+        }
+    }
+
+    /// Takes the key of the first of `resolvers` that is not missing its part.
+    ///
+    /// Only a missing part moves on to the next: one that is there but wrong is an error, lest a sender choose its key.
+    #[must_use]
+    pub fn first_of(resolvers: impl IntoIterator<Item = Arc<dyn KeyResolver>>) -> Self {
+        Self {
+            how: How::FirstOf,
+            resolvers: resolvers.into_iter().collect(),
+        }
+    }
+
+    fn resolve_all(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+        let mut joined = Vec::new();
+        for resolver in &self.resolvers {
+            let part = resolver.resolve(request)?;
+            joined.extend(u8::try_from(part.as_bytes().len()));
+            joined.extend_from_slice(part.as_bytes());
+        }
+        Key::new(joined).map_err(joined_is_invalid)
+    }
+
+    fn resolve_first(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+        let mut missing = Vec::new();
+        for (nth, resolver) in self.resolvers.iter().enumerate() {
+            match resolver.resolve(request) {
+                Ok(key) => {
+                    let origin = u8::try_from(nth).unwrap_or(u8::MAX);
+                    return Key::new([&[origin], key.as_bytes()].concat())
+                        .map_err(joined_is_invalid);
+                }
+                Err(UnresolvedKey::Missing { what }) => missing.push(what),
+                Err(wrong) => return Err(wrong),
+            }
+        }
+        Err(UnresolvedKey::Missing {
+            what: missing.join(" or "),
+        })
+    }
+}
+
+fn joined_is_invalid(cause: InvalidKey) -> UnresolvedKey {
+    UnresolvedKey::Invalid {
+        what: "the joined key".to_owned(),
+        cause,
+    }
+}
+
+impl KeyResolver for CompositeKeyResolver {
+    fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+        match self.how {
+            How::AllOf => self.resolve_all(request),
+            How::FirstOf => self.resolve_first(request),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Key resolvers that need nothing but a request.
+
+mod composite;
+mod header;
+mod principal;
+
+pub use composite::CompositeKeyResolver;
+pub use header::HeaderKeyResolver;
+pub use principal::PrincipalKeyResolver;
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+
+    #[derive(Default)]
+    struct Request {
+        headers: Vec<(&'static str, Vec<u8>)>,
+        principal: Option<&'static str>,
+    }
+
+    impl RequestSource for Request {
+        fn header(&self, name: &str, line: usize) -> Option<&[u8]> {
+            let mut lines = self
+                .headers
+                .iter()
+                .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            lines.nth(line).map(|(_, value)| value.as_slice())
+        }
+
+        fn principal(&self) -> Option<&str> {
+            self.principal
+        }
+
+        fn peer_ip(&self) -> Option<IpAddr> {
+            None
+        }
+
+        fn route(&self) -> Option<&str> {
+            None
+        }
+    }
+
+    fn with_headers(headers: &[(&'static str, &str)]) -> Request {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_bytes().to_vec()))
+            .collect();
+        Request {
+            headers,
+            principal: None,
+        }
+    }
+
+    fn header(name: &str) -> Arc<dyn KeyResolver> {
+        Arc::new(HeaderKeyResolver::new(name))
+    }
+
+    #[test]
+    fn one_header_line_is_the_key_and_any_other_number_is_an_error() {
+        let resolver = HeaderKeyResolver::new("x-api-key");
+        let one = with_headers(&[("X-Api-Key", "k1")]);
+        assert_eq!(resolver.resolve(&one), Ok(Key::new("k1").unwrap()));
+        let none = with_headers(&[("other", "k1")]);
+        assert!(matches!(
+            resolver.resolve(&none),
+            Err(UnresolvedKey::Missing { .. })
+        ));
+        let two = with_headers(&[("x-api-key", "k1"), ("X-API-KEY", "k2")]);
+        assert!(matches!(
+            resolver.resolve(&two),
+            Err(UnresolvedKey::Ambiguous { .. })
+        ));
+    }
+
+    #[test]
+    fn a_header_that_is_no_key_is_named() {
+        let error = HeaderKeyResolver::new("x-api-key")
+            .resolve(&with_headers(&[("x-api-key", "")]))
+            .unwrap_err();
+        assert_eq!(
+            error,
+            UnresolvedKey::Invalid {
+                what: "header x-api-key".into(),
+                cause: InvalidKey::Empty
+            }
+        );
+        assert_eq!(
+            error.to_string(),
+            "header x-api-key makes no rate-limit key"
+        );
+    }
+
+    #[test]
+    fn the_principal_is_the_key_and_nobody_has_none() {
+        let alice = Request {
+            principal: Some("alice"),
+            ..Request::default()
+        };
+        assert_eq!(
+            PrincipalKeyResolver.resolve(&alice),
+            Ok(Key::new("alice").unwrap())
+        );
+        let nobody = PrincipalKeyResolver
+            .resolve(&Request::default())
+            .unwrap_err();
+        assert_eq!(
+            nobody.to_string(),
+            "request has no authenticated principal, which its rate limit goes by"
+        );
+    }
+
+    #[test]
+    fn joined_keys_of_different_parts_never_collide() {
+        let both = CompositeKeyResolver::all_of([header("a"), header("b")]);
+        let first = both
+            .resolve(&with_headers(&[("a", "xy"), ("b", "z")]))
+            .unwrap();
+        let second = both
+            .resolve(&with_headers(&[("a", "x"), ("b", "yz")]))
+            .unwrap();
+        assert_ne!(first, second);
+        let long = "v".repeat(200);
+        let too_long = both.resolve(&with_headers(&[("a", &long), ("b", &long)]));
+        assert!(matches!(too_long, Err(UnresolvedKey::Invalid { .. })));
+    }
+
+    #[test]
+    fn the_first_that_is_there_is_taken_and_told_apart_from_the_others() {
+        let first =
+            CompositeKeyResolver::first_of([Arc::new(PrincipalKeyResolver) as _, header("x-user")]);
+        let by_name = first
+            .resolve(&Request {
+                principal: Some("alice"),
+                ..Request::default()
+            })
+            .unwrap();
+        let by_header = first
+            .resolve(&with_headers(&[("x-user", "alice")]))
+            .unwrap();
+        assert_ne!(by_name, by_header);
+        let neither = first.resolve(&Request::default()).unwrap_err();
+        assert!(
+            neither
+                .to_string()
+                .contains("authenticated principal or header x-user")
+        );
+    }
+
+    #[test]
+    fn a_part_that_is_wrong_does_not_move_on_to_the_next() {
+        let first = CompositeKeyResolver::first_of([header("a"), header("b")]);
+        let two_lines = with_headers(&[("a", "1"), ("a", "2"), ("b", "3")]);
+        assert!(matches!(
+            first.resolve(&two_lines),
+            Err(UnresolvedKey::Ambiguous { .. })
+        ));
+    }
+}

@@ -1,0 +1,103 @@
+//! [`MemoryStoreBuilder`]: a store with other than the usual settings.
+
+use std::sync::Arc;
+
+use limiter_core::{Clock, RandomSource};
+
+use crate::{MemoryStore, SystemClock, SystemRandom};
+
+/// Builds a [`MemoryStore`].
+///
+/// | setting | default | refused |
+/// |---|---|---|
+/// | [`max_keys`](Self::max_keys) | 1,000,000 | 0: [`InvalidMaxKeys`] |
+/// | [`clock`](Self::clock) | [`SystemClock`] | |
+/// | [`random`](Self::random) | [`SystemRandom`] | |
+///
+/// # Examples
+/// ```
+/// use limiter_memory::MemoryStore;
+///
+/// let store = MemoryStore::builder().max_keys(50_000).build()?;
+/// assert_eq!(store.stats().max_keys, 50_000);
+/// assert!(MemoryStore::builder().max_keys(0).build().is_err());
+/// # Ok::<(), limiter_memory::InvalidMaxKeys>(())
+/// ```
+#[must_use = "a builder does nothing until it builds"]
+pub struct MemoryStoreBuilder {
+    max_keys: usize,
+    clock: Option<Arc<dyn Clock>>,
+    random: Option<Arc<dyn RandomSource>>,
+}
+
+/// The most keys that a store tracks if nobody says otherwise.
+const DEFAULT_MAX_KEYS: usize = 1_000_000;
+
+impl MemoryStoreBuilder {
+    pub(crate) const fn new() -> Self {
+        Self {
+            max_keys: DEFAULT_MAX_KEYS,
+            clock: None,
+            random: None,
+        }
+    }
+
+    /// Sets the most keys that may hold state at once: at least 1.
+    ///
+    /// A key with one token-bucket or fixed-window plan takes 48 to 62 bytes. Nothing is allocated ahead.
+    ///
+    /// # When the store is full
+    /// - Keys that hold state keep it, exactly, and are decided as ever.
+    /// - A new key first takes the place of one whose state has expired, if its part of the table has one.
+    /// - Otherwise it is turned away with [`StoreError::Full`](limiter_core::StoreError::Full), nothing is charged, and
+    ///   [`MemoryStats::refused_new_keys`](crate::MemoryStats::refused_new_keys) counts it. What becomes of the request
+    ///   is up to the failure policy of the rate limiter that asked.
+    ///
+    /// No live key is ever evicted: a flood of new keys could otherwise give spent keys a fresh start.
+    pub const fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Sets the clock that decisions are made by. It is read with a lock held: it must not call the store.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets where suppressing windows draw from. The secret of the table never comes from here.
+    pub fn random(mut self, random: Arc<dyn RandomSource>) -> Self {
+        self.random = Some(random);
+        self
+    }
+
+    /// Builds the store.
+    ///
+    /// # Errors
+    /// [`InvalidMaxKeys`] if no key may hold state.
+    pub fn build(self) -> Result<MemoryStore, InvalidMaxKeys> {
+        if self.max_keys == 0 {
+            return Err(InvalidMaxKeys);
+        }
+        Ok(self.build_checked())
+    }
+
+    pub(crate) fn build_checked(self) -> MemoryStore {
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
+        MemoryStore::with(self.max_keys, clock, random)
+    }
+}
+
+impl std::fmt::Debug for MemoryStoreBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStoreBuilder")
+            .field("max_keys", &self.max_keys)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says that a store was to track no key at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("max_keys is 0: a store tracks at least 1 key; leave it out for 1000000")]
+pub struct InvalidMaxKeys;

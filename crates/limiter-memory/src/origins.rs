@@ -1,0 +1,68 @@
+//! [`Origins`]: what the inline states of one shard have in common, kept once.
+
+use std::num::NonZeroU32;
+
+use limiter_core::{PlanName, Rate};
+
+/// Under which plan an inline state was charged, and how to read its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) name: PlanName,
+    pub(crate) kind: Kind,
+}
+
+/// Which algorithm left an inline state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A token bucket that refills at this rate.
+    Bucket(Rate),
+    /// A fixed window.
+    Fixed,
+}
+
+/// Names an [`Origin`] of one shard.
+pub(crate) type OriginId = NonZeroU32;
+
+/// The origins in use in one shard: few, since plans are few. States beyond the bound are kept with their names, in a box.
+#[derive(Debug, Default)]
+pub(crate) struct Origins(Vec<Origin>);
+
+impl Origins {
+    const MAX: usize = 64;
+
+    pub(crate) fn get(&self, id: OriginId) -> Option<&Origin> {
+        self.0.get(usize::try_from(id.get() - 1).ok()?)
+    }
+
+    /// Returns the id of an origin, old or new; `None` if there are too many to keep one more.
+    pub(crate) fn intern(&mut self, name: &PlanName, kind: Kind) -> Option<OriginId> {
+        let known = |origin: &Origin| origin.kind == kind && origin.name == *name;
+        let index = match self.0.iter().position(known) {
+            Some(index) => index,
+            None if self.0.len() < Self::MAX => {
+                let name = name.clone();
+                self.0.push(Origin { name, kind });
+                self.0.len() - 1
+            }
+            None => return None,
+        };
+        OriginId::new(u32::try_from(index + 1).ok()?)
+    }
+
+    /// Returns whether the unused ones are worth looking for.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.0.len() >= Self::MAX / 2
+    }
+
+    /// Drops the origins that no one of `used` names, and renames those that stay.
+    pub(crate) fn collect<'a>(&mut self, used: impl Iterator<Item = &'a mut OriginId>) {
+        let old = std::mem::take(self);
+        for id in used {
+            if let Some(origin) = old.get(*id)
+                && let Some(new) = self.intern(&origin.name, origin.kind)
+            {
+                *id = new;
+            }
+        }
+    }
+}

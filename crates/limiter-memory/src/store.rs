@@ -1,0 +1,267 @@
+//! [`MemoryStore`]: the store in this process.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use limiter_core::math::{self, Draw};
+use limiter_core::{
+    Clock, Cost, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp,
+    Verdict, check_request,
+};
+
+use crate::counters::Counters;
+use crate::fingerprint::{Fingerprint, Secret};
+use crate::shard::{SLOTS_PER_VISIT, Shard};
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::{Mutex, lock, try_lock};
+use crate::{MemoryStats, MemoryStoreBuilder};
+
+/// Keeps limiter state in this process, and decides with the core's own math.
+///
+/// - **Exact under any threading.** A call holds the lock of its key's shard, and reads the clock under it.
+/// - **Bounded.** At most [`max_keys`](MemoryStoreBuilder::max_keys) keys hold state; existing keys are exact also when the
+///   store is full.
+/// - **Frees itself.** Calls sweep a few slots now and then, in their own shard and the next; a shard that became mostly
+///   vacant is rebuilt smaller. No task to start, and no sweep of everything at once. With no calls at all, nothing is
+///   freed and nothing is added.
+/// - **Safe against hash flooding.** A key is known by a 128-bit fingerprint under a random secret of the store: `SipHash-1-3`.
+///   Two keys share state only if these 128 bits collide, which among ten million keys has a chance of 10^-25.
+/// - **A clock that steps back grants nothing.** An entry stays for a second past its expiry, so that a step back by less
+///   meets the very state that was there; after a longer step, a key without state is decided as of the latest expiry that
+///   was reclaimed, which is never too generous.
+///
+/// Each operation is there twice: as [`RateLimiterRepository`] asks for it, and as a plain method (`..._sync`), which
+/// allocates nothing for one token bucket or fixed window.
+///
+/// # Examples
+/// ```
+/// use limiter_core::{Cost, Key, Plan};
+/// use limiter_memory::MemoryStore;
+///
+/// let store = MemoryStore::new();
+/// let key = Key::new("user:42")?;
+/// let plans = [Plan::new("gold", "1/min burst 2")?];
+/// assert!(store.try_acquire_sync(&key, &plans, Cost::ONE)?.admitted);
+/// assert!(store.try_acquire_sync(&key, &plans, Cost::ONE)?.admitted);
+/// let denied = store.try_acquire_sync(&key, &plans, Cost::ONE)?;
+/// assert!(!denied.admitted && denied.retry_after.as_secs() >= 59);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryStore {
+    shards: Box<[Padded<Mutex<Shard>>]>,
+    next_visit: Padded<AtomicUsize>,
+    counters: Padded<Counters>,
+    secret: Secret,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn RandomSource>,
+}
+
+/// Keeps what two threads write off each other's cache lines.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// How many keys a shard is meant for: few enough that to rebuild one takes microseconds.
+const KEYS_PER_SHARD: usize = 1024;
+const MAX_SHARDS: usize = 16_384;
+
+impl MemoryStore {
+    /// Makes a store for a million keys, on the system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        MemoryStoreBuilder::new().build_checked()
+    }
+
+    /// Starts a store with other settings.
+    pub const fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::new()
+    }
+
+    pub(crate) fn with(
+        max_keys: usize,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn RandomSource>,
+    ) -> Self {
+        let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
+        Self {
+            shards: (0..shards.next_power_of_two())
+                .map(|_| Padded(Mutex::new(Shard::default())))
+                .collect(),
+            next_visit: Padded(AtomicUsize::new(0)),
+            counters: Padded(Counters::new(max_keys)),
+            secret: Secret::random(),
+            clock,
+            random,
+        }
+    }
+
+    /// Spends `cost` under `key` if every enforced plan of `plans` allows it.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`] for a call that can never be answered; [`StoreError::Full`] if `key` is new and there is no
+    /// room for it. Nothing is spent then.
+    pub fn try_acquire_sync(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        check_request(plans, Some(cost))?;
+        let draw = self.draw(plans);
+        self.on_shard(key, |shard, key, now| {
+            shard.run(key, plans, now, &self.counters.0, |states, now| {
+                math::decide(plans, states, now, cost, draw)
+            })
+        })
+    }
+
+    /// Says what [`try_acquire_sync`](Self::try_acquire_sync) would answer, and changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`] for a call that can never be answered.
+    pub fn peek_sync(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        check_request(plans, Some(cost))?;
+        self.on_shard(key, |shard, key, now| {
+            shard.run(key, plans, now, &self.counters.0, |states, now| {
+                math::peek(plans, states, now, cost)
+            })
+        })
+    }
+
+    /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`] for a call that can never be answered.
+    pub fn refund_sync(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        check_request(plans, Some(cost))?;
+        self.on_shard(key, |shard, key, now| {
+            shard.run(key, plans, now, &self.counters.0, |states, now| {
+                math::refund(plans, states, now, cost)
+            })
+        })
+    }
+
+    /// Forgets what `key` spent under each of `plans`.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`] for a call that can never be answered.
+    pub fn reset_sync(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        check_request(plans, None)?;
+        self.on_shard(key, |shard, key, now| {
+            shard.reset(key, plans, now, &self.counters.0);
+        });
+        Ok(())
+    }
+
+    /// Frees every key that has been idle for more than a second past its expiry, one shard at a time.
+    ///
+    /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
+    pub fn sweep(&self) {
+        let now = self.clock.now();
+        for shard in &self.shards {
+            lock(&shard.0).sweep_all(now, &self.counters.0);
+        }
+    }
+
+    /// Says how full the store is, and what its cap cost.
+    #[must_use]
+    pub fn stats(&self) -> MemoryStats {
+        self.counters.0.stats()
+    }
+
+    /// Runs `work` with the shard of `key` locked, at the time read under that lock; then tends the shards a little.
+    fn on_shard<R>(
+        &self,
+        key: &Key,
+        work: impl FnOnce(&mut Shard, Fingerprint, Timestamp) -> R,
+    ) -> R {
+        let key = self.secret.fingerprint(key);
+        let (answer, now, visit) = {
+            let mut shard = lock(self.shard_of(key));
+            let now = self.clock.now();
+            let answer = work(&mut shard, key, now);
+            let visit = shard.tend(now, &self.counters.0);
+            (answer, now, visit)
+        };
+        if visit {
+            self.visit_next_shard(now);
+        }
+        answer
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is a power of two of shards, and the index is masked by it"
+    )]
+    fn shard_of(&self, key: Fingerprint) -> &Mutex<Shard> {
+        &self.shards[low_bits(key.rest) & (self.shards.len() - 1)].0
+    }
+
+    /// Sweeps a piece of the shard whose turn it is, unless somebody is using it.
+    fn visit_next_shard(&self, now: Timestamp) {
+        let turn = self.next_visit.0.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+        if let Some(mut shard) = self.shards.get(turn).and_then(|shard| try_lock(&shard.0)) {
+            shard.sweep(SLOTS_PER_VISIT, now, &self.counters.0);
+        }
+    }
+
+    /// Draws lots if one of `plans` needs them.
+    fn draw(&self, plans: &[Plan]) -> Draw {
+        let by_lot = |plan: &Plan| matches!(plan.limit(), Limit::SuppressingWindow(_));
+        if plans.iter().any(by_lot) {
+            Draw::from_random(self.random.next_u64())
+        } else {
+            Draw::LOWEST
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the high bits are not wanted"
+)]
+const fn low_bits(bits: u64) -> usize {
+    bits as usize
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl RateLimiterRepository for MemoryStore {
+    async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        self.try_acquire_sync(key, plans, cost)
+    }
+
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.peek_sync(key, plans, cost)
+    }
+
+    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.refund_sync(key, plans, cost)
+    }
+
+    async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        self.reset_sync(key, plans)
+    }
+}

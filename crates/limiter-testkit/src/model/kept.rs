@@ -1,0 +1,138 @@
+//! [`Kept`]: what the model remembers of one key under one plan, whatever the algorithm.
+
+use limiter_core::Limit;
+
+use super::bucket::Bucket;
+use super::fixed::Fixed;
+use super::window::Window;
+
+/// A share of one: every request is refused.
+const ALL: u32 = 1_000_000;
+
+#[derive(Clone, Debug)]
+pub(super) enum Kept {
+    Bucket(Bucket),
+    Sliding(Window),
+    Suppressing(Window),
+    Fixed(Fixed),
+}
+
+impl Kept {
+    pub(super) fn is_of(&self, limit: &Limit) -> bool {
+        match limit {
+            Limit::TokenBucket(_) => matches!(self, Self::Bucket(_)),
+            Limit::SlidingWindow(_) => matches!(self, Self::Sliding(_)),
+            Limit::SuppressingWindow(_) => matches!(self, Self::Suppressing(_)),
+            Limit::FixedWindow(_) => matches!(self, Self::Fixed(_)),
+            _ => false,
+        }
+    }
+
+    /// Returns the share of requests of `cost` that is refused: none or all, but for a suppressing window.
+    pub(super) fn refused_millionths(
+        own: Option<&Self>,
+        limit: &Limit,
+        now: u128,
+        cost: u128,
+    ) -> u32 {
+        match limit {
+            Limit::SuppressingWindow(rule) => {
+                let empty = Window::default();
+                let window = own.and_then(Self::window).unwrap_or(&empty);
+                window.refused_millionths(rule, now, cost)
+            }
+            _ if cost <= Self::room(own, limit, now) => 0,
+            _ => ALL,
+        }
+    }
+
+    /// Returns the first microsecond from `now` on at which a request of `cost` is certain to pass, if nobody asks.
+    pub(super) fn certain_at(own: Option<&Self>, limit: &Limit, now: u128, cost: u128) -> u128 {
+        if cost <= Self::room(own, limit, now) {
+            return now;
+        }
+        let moment = match (own, limit) {
+            (Some(Self::Bucket(bucket)), Limit::TokenBucket(rule)) => {
+                bucket.lacks_at_most_from(u128::from(rule.capacity()) - cost)
+            }
+            (Some(Self::Sliding(window) | Self::Suppressing(window)), limit) => {
+                window.holds_at_most_from(u128::from(limit.units()) - cost, now)
+            }
+            (Some(Self::Fixed(fixed)), _) => fixed.ends_at(),
+            _ => now,
+        };
+        assert!(cost <= Self::room(own, limit, moment), "no promise is kept");
+        assert!(
+            cost > Self::room(own, limit, moment - 1),
+            "a wait is too long"
+        );
+        moment
+    }
+
+    /// Returns the units that are free at `now`.
+    pub(super) fn free(own: Option<&Self>, limit: &Limit, now: u128) -> u32 {
+        u32::try_from(Self::room(own, limit, now)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the largest cost that is certain to fit.
+    fn room(own: Option<&Self>, limit: &Limit, now: u128) -> u128 {
+        let taken = match own {
+            None => 0,
+            Some(Self::Bucket(bucket)) => bucket.whole_tokens_lacking(now),
+            Some(Self::Sliding(window) | Self::Suppressing(window)) => window.units(now),
+            Some(Self::Fixed(fixed)) => fixed.units(now),
+        };
+        u128::from(limit.units()).saturating_sub(taken)
+    }
+
+    /// Returns what is kept after `cost` was spent; the state of another algorithm counts for nothing.
+    pub(super) fn after_spend(kept: Option<Self>, limit: &Limit, now: u128, cost: u128) -> Self {
+        let own = kept.filter(|kept| kept.is_of(limit));
+        match (limit, own) {
+            (Limit::TokenBucket(rule), Some(Self::Bucket(bucket))) => {
+                Self::Bucket(bucket.after_spend(rule, now, cost))
+            }
+            (Limit::TokenBucket(rule), _) => Self::Bucket(Bucket::spent(rule, now, cost)),
+            (Limit::SlidingWindow(rule), own) => {
+                let window = own.as_ref().and_then(Self::window).cloned();
+                Self::Sliding(window.unwrap_or_default().after_spend(rule, now, cost))
+            }
+            (Limit::SuppressingWindow(rule), own) => {
+                let window = own.as_ref().and_then(Self::window).cloned();
+                let window = window.unwrap_or_default();
+                Self::Suppressing(window.after_spend(rule.soft(), now, cost))
+            }
+            (Limit::FixedWindow(rule), Some(Self::Fixed(fixed))) => {
+                Self::Fixed(fixed.after_spend(rule, now, cost))
+            }
+            (Limit::FixedWindow(rule), _) => Self::Fixed(Fixed::spent(rule, now, cost)),
+            (limit, _) => unreachable!("the model knows no algorithm of {limit}"),
+        }
+    }
+
+    /// Returns what is kept after `cost` was given back; nothing at all once nothing is spent.
+    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
+        match self {
+            Self::Bucket(bucket) => bucket.after_refund(now, cost).map(Self::Bucket),
+            Self::Sliding(window) => window.after_refund(now, cost).map(Self::Sliding),
+            Self::Suppressing(window) => window.after_refund(now, cost).map(Self::Suppressing),
+            Self::Fixed(fixed) => fixed.after_refund(now, cost).map(Self::Fixed),
+        }
+    }
+
+    /// Returns the first microsecond from which on this equals a plan that was never used.
+    pub(super) fn unused_from(&self) -> u128 {
+        match self {
+            Self::Bucket(bucket) => bucket.lacks_at_most_from(0),
+            Self::Sliding(window) | Self::Suppressing(window) => window.empty_from(),
+            Self::Fixed(fixed) => fixed.ends_at(),
+        }
+    }
+
+    const fn window(&self) -> Option<&Window> {
+        match self {
+            Self::Sliding(window) | Self::Suppressing(window) => Some(window),
+            _ => None,
+        }
+    }
+}
