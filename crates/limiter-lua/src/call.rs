@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::entry::{Packed, is_compact, push, push_compact_bucket, push_entry};
 use crate::reader::Reader;
-use crate::state::{self, Unreadable};
+use crate::state;
 use crate::{BadReply, KeyLayout, Script};
 
 /// One call of a script: which, on which key, with which arguments, and what its reply means.
@@ -204,8 +204,9 @@ impl<'a> Call<'a> {
         let (now, sign) = moment(&mut reader).ok_or_else(malformed)?;
         let mut states: SmallVec<[Option<State>; 2]> = SmallVec::new();
         for plan in self.plans {
-            let state = state::read(&mut reader);
-            states.push(state.map_err(|unreadable| unreadable.of(plan.name()))?);
+            let state = state::read(&mut reader)
+                .map_err(|unreadable| unreadable.of(plan.name().as_str()))?;
+            states.push(state.filter(|state| state.expires_at_us() > now.as_micros()));
         }
         if !reader.rest().is_empty() {
             return Err(malformed());
@@ -219,16 +220,6 @@ impl<'a> Call<'a> {
             return Err(BadReply::Disagrees);
         }
         Ok(Answer::Verdict(verdict))
-    }
-}
-
-impl Unreadable {
-    fn of(self, plan: &PlanName) -> BadReply {
-        let plan = plan.to_string();
-        match self {
-            Self::Version(version) => BadReply::UnknownVersion { version, plan },
-            Self::Corrupt => BadReply::Corrupt { plan },
-        }
     }
 }
 

@@ -19,3 +19,4 @@ pub use call::{Answer, Call, field};
 pub use fault::Fault;
 pub use key_layout::{InvalidPrefix, KeyLayout};
 pub use script::Script;
+pub use state::read_state;

@@ -3,7 +3,28 @@
 use limiter_core::math::{BucketState, FixedState, State, SubBucket, WindowLog};
 use limiter_core::{Rate, Timestamp};
 
+use crate::BadReply;
 use crate::reader::Reader;
+
+/// Reads the state of a plan as the field of its key holds it: for those who look into a store.
+///
+/// # Errors
+/// [`BadReply`] if the state is of another version, or damaged. `plan` is named in it.
+///
+/// # Examples
+/// ```
+/// use limiter_lua::{BadReply, read_state};
+///
+/// let (version, plan) = (9, "gold".to_owned());
+/// assert_eq!(read_state("gold", b"\x91"), Err(BadReply::UnknownVersion { version, plan }));
+/// ```
+pub fn read_state(plan: &str, bytes: &[u8]) -> Result<State, BadReply> {
+    let mut reader = Reader::new(bytes);
+    let state = read(&mut reader).map_err(|unreadable| unreadable.of(plan))?;
+    state
+        .filter(|_| reader.rest().is_empty())
+        .ok_or_else(|| Unreadable::Corrupt.of(plan))
+}
 
 /// The version of the state that this library writes and reads, in the high half of the tag.
 pub(crate) const VERSION: u8 = 1;
@@ -19,6 +40,16 @@ pub(crate) const WIDE_BUCKET: u8 = VERSION << 4 | 5;
 pub(crate) enum Unreadable {
     Version(u8),
     Corrupt,
+}
+
+impl Unreadable {
+    pub(crate) fn of(self, plan: &str) -> BadReply {
+        let plan = plan.to_owned();
+        match self {
+            Self::Version(version) => BadReply::UnknownVersion { version, plan },
+            Self::Corrupt => BadReply::Corrupt { plan },
+        }
+    }
 }
 
 const TIME: usize = 7;
