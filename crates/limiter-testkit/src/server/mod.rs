@@ -32,6 +32,7 @@ mod server_builder;
 mod server_commands;
 mod server_error;
 mod slot_migration;
+mod slot_range;
 mod wait;
 mod watched_child;
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::server_builder::Mode;
+use super::slot_range::SlotRange;
 use super::wait::{Seen, wait_for};
 use super::{Flavour, RedisServer, Reply, ServerBuilder, ServerError, SlotMigration};
 
@@ -19,14 +20,6 @@ pub struct RedisCluster {
 struct Node {
     id: String,
     server: RedisServer,
-}
-
-/// One line of `CLUSTER SLOTS`: a range of slots, its primary and then its replicas by node id.
-struct SlotRange {
-    first: i64,
-    last: i64,
-    ids: Vec<String>,
-    ports: Vec<i64>,
 }
 
 impl RedisCluster {
@@ -94,10 +87,10 @@ impl RedisCluster {
     /// [`ServerError::Protocol`] if no node does; else as [`RedisServer::command`].
     pub fn primary_of(&self, slot: u16) -> Result<&RedisServer, ServerError> {
         let reply = self.ask(&["CLUSTER", "SLOTS"])?;
-        let range = ranges(&reply)
+        let range = SlotRange::list(&reply)
             .into_iter()
             .find(|range| range.contains(slot));
-        let primary = range.and_then(|range| self.node_with_id(range.ids.first()?));
+        let primary = range.and_then(|range| self.node_with_id(&range.nodes().first()?.id));
         primary
             .map(|node| &node.server)
             .ok_or_else(|| not_understood("CLUSTER SLOTS", &reply))
@@ -108,7 +101,7 @@ impl RedisCluster {
     /// # Errors
     /// As [`RedisServer::command`].
     pub fn slots_covered(&self) -> Result<usize, ServerError> {
-        Ok(ranges(&self.ask(&["CLUSTER", "SLOTS"])?)
+        Ok(SlotRange::list(&self.ask(&["CLUSTER", "SLOTS"])?)
             .iter()
             .map(SlotRange::len)
             .sum())
@@ -163,11 +156,11 @@ impl RedisCluster {
         wait_for("announced ports to spread", READY_LIMIT, || {
             for node in self.answering() {
                 let reply = node.server.command(&["CLUSTER", "SLOTS"])?;
-                let stale = ranges(&reply).iter().any(|range| {
-                    let told = range.ids.iter().zip(&range.ports);
-                    told.into_iter().any(|(id, port)| {
-                        announced.iter().any(|(own, new)| own == id && new != port)
-                    })
+                let ranges = SlotRange::list(&reply);
+                let stale = ranges.iter().flat_map(SlotRange::nodes).any(|told| {
+                    announced
+                        .iter()
+                        .any(|(id, port)| *id == told.id && *port != told.port)
                 });
                 if stale {
                     return Ok(Seen::NotYet(reply.to_string()));
@@ -283,40 +276,6 @@ impl RedisCluster {
             )),
         }
     }
-}
-
-impl SlotRange {
-    fn parse(reply: &Reply) -> Option<Self> {
-        let [first, last, nodes @ ..] = reply.items() else {
-            return None;
-        };
-        let ids = nodes
-            .iter()
-            .filter_map(|node| node.items().get(2)?.text())
-            .collect();
-        let ports = nodes
-            .iter()
-            .filter_map(|node| node.items().get(1)?.int())
-            .collect();
-        Some(Self {
-            first: first.int()?,
-            last: last.int()?,
-            ids,
-            ports,
-        })
-    }
-
-    fn contains(&self, slot: u16) -> bool {
-        (self.first..=self.last).contains(&i64::from(slot))
-    }
-
-    fn len(&self) -> usize {
-        usize::try_from(self.last - self.first + 1).unwrap_or(0)
-    }
-}
-
-fn ranges(reply: &Reply) -> Vec<SlotRange> {
-    reply.items().iter().filter_map(SlotRange::parse).collect()
 }
 
 fn not_understood(command: &str, reply: &Reply) -> ServerError {

@@ -151,7 +151,8 @@ impl RedisServer {
     /// Sends a command as administrator and waits for the reply, at most 5 s.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] if the reply is an error; [`ServerError::Io`] if there is none.
+    /// [`ServerError::Refused`] if the reply is an error; [`ServerError::Io`] if there is none. A sentinel that makes the
+    /// server change its role also cuts all its connections: around a fail-over, be ready to ask again.
     pub fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Result<Reply, ServerError> {
         let mut slot = lock(&self.admin);
         let mut admin = match slot.take().filter(Admin::is_open) {
