@@ -18,7 +18,8 @@
 --            that leaves first in front: leaves_at_us u56, units u32 (total is the sum of these units)
 --   0x14     fixed window: began_us u56, ends_at_us u56, used u32
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), then for each plan the state as it was before
---            this call, or one zero byte; the caller makes the verdict of it with the Rust twin
+--            this call, or one zero byte; the caller makes the verdict of it with the Rust twin. Of a long log that admits
+--            there is one sub-bucket of all its units, of which the verdict comes out the same
 -- Errors     LIMITERSTATE if a state is of an unknown version or corrupt; nothing was written then
 -- TTL        frees memory, decides nothing. Time is cut into slots of 5 s; the key lives at least until the slot ends in
 --            which a state ends, so the TTL is looked at only when a state comes to end in a later slot. With a manual
@@ -26,7 +27,7 @@
 -- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
 
 local key, call = KEYS[1], ARGV[1]
-local read, write, floor = struct.unpack, struct.pack, math.floor
+local read, write, byte, floor = struct.unpack, struct.pack, string.byte, math.floor
 local op, plans, draw, at = read('>BBI3', call)
 
 local states
@@ -39,27 +40,16 @@ local manual = ARGV[plans + 2]
 local time = manual and {manual, ARGV[plans + 3]} or redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- Returns x * y / d rounded down, and what is left over. Exact for x < 2^35, y < 2^53, d < 2^45 and a result < 2^53.
-local function mul_div(x, y, d)
-  local whole, part, quotient, left = floor(y / d), y % d, 0, 0
-  for shift = 28, 0, -7 do
-    local sum = left * 128 + part * (floor(x / 2 ^ shift) % 128)
-    quotient, left = quotient * 128 + floor(sum / d), sum % d
-  end
-  return x * whole + quotient, left
-end
-
 local admitted = true
 local writes, n, ttl_slot = {'HSET', key}, 2, -1
-local observed, observed_slot, deletes
+local observed, observed_slot, deletes, brief
 
 for i = 1, plans do
-  local tag, shadow
-  tag, shadow, at = read('BB', call, at)
+  local tag, shadow = byte(call, at), nil
   local state = states[i]
   local form, length = 0, 0
   if state then
-    form, length = state:byte(), #state
+    form, length = byte(state), #state
     local sound
     if form == 0x11 then
       sound = length == 17
@@ -87,9 +77,10 @@ for i = 1, plans do
     -- Twin of limiter_core::math::token_bucket.
     local units, period, rest_us, rest_part, cost_us, cost_part, rest, cost = 1, 0, 0, 0, 0, 0, nil, nil
     if tag == 0x11 then
-      period, rest_us, cost_us, at = read('>I4I5I5', call, at)
+      shadow, period, rest_us, cost_us, at = read('>xBI4I5I5', call, at)
+      rest, cost = rest_us / period, cost_us / period
     else
-      units, period, rest_us, rest_part, cost_us, cost_part, rest, cost, at = read('>I4I6I7I4I7I4I4I4', call, at)
+      shadow, units, period, rest_us, rest_part, cost_us, cost_part, rest, cost, at = read('>xBI4I6I7I4I7I4I4I4', call, at)
     end
     local seen, debt_us, debt_part, old_units, old_period = now, 0, 0, 1, nil
     if form == 0x11 then
@@ -98,16 +89,34 @@ for i = 1, plans do
       seen, debt_us, debt_part, old_units, old_period = read('>I7I7I4I4I6', state, 2)
     end
     if old_period then
-      local same = old_period == period and old_units == units
       old_slot = floor((seen + debt_us) / 5000000)
       if now > seen then
         debt_us, seen = debt_us - (now - seen), now
         if debt_us < 0 then debt_us, debt_part = 0, 0 end
       end
-      if op == 2 then
-        if not same then
-          cost_us, cost_part = mul_div(cost or cost_us / period, old_period, old_units)
+      if old_period ~= period or old_units ~= units then
+        -- The plan got another rate. Returns x * y / d rounded down, and what is left over. Exact for x < 2^35, y < 2^53,
+        -- d < 2^45 and a result < 2^53: seven bits of x at a time.
+        local function mul_div(x, y, d)
+          local whole, part, quotient, left = floor(y / d), y % d, 0, 0
+          for shift = 28, 0, -7 do
+            local sum = left * 128 + part * (floor(x / 2 ^ shift) % 128)
+            quotient, left = quotient * 128 + floor(sum / d), sum % d
+          end
+          return x * whole + quotient, left
         end
+        if op == 2 then
+          cost_us, cost_part = mul_div(cost, old_period, old_units)
+        else
+          local missing, left = mul_div(old_units, debt_us, old_period)
+          missing = missing + floor((left + debt_part + old_period - 1) / old_period)
+          admits = missing <= rest
+          if admits then debt_us, debt_part = mul_div(missing, period, units) end
+        end
+      else
+        admits = debt_us < rest_us or (debt_us == rest_us and debt_part <= rest_part)
+      end
+      if op == 2 then
         debt_us, debt_part = debt_us - cost_us, debt_part - cost_part
         if debt_part < 0 then debt_us, debt_part = debt_us - 1, debt_part + old_units end
         if debt_us < 0 or (debt_us == 0 and debt_part == 0) then
@@ -117,13 +126,6 @@ for i = 1, plans do
         else
           after = write('>BI7I7I4I4I6', form, seen, debt_us, debt_part, old_units, old_period)
         end
-      elseif same then
-        admits = debt_us < rest_us or (debt_us == rest_us and debt_part <= rest_part)
-      else
-        local missing, left = mul_div(old_units, debt_us, old_period)
-        missing = missing + floor((left + debt_part + old_period - 1) / old_period)
-        admits = missing <= (rest or rest_us / period)
-        if admits then debt_us, debt_part = mul_div(missing, period, units) end
       end
     end
     if op == 1 and admits then
@@ -141,7 +143,7 @@ for i = 1, plans do
   elseif tag == 0x14 then
     -- Twin of limiter_core::math::fixed_window.
     local limit, cost, window
-    limit, cost, window, at = read('>I4I4I6', call, at)
+    shadow, limit, cost, window, at = read('>xBI4I4I6', call, at)
     local began, ends, used = now, now + window, 0
     if form == tag then
       local old_began, old_ends, old_used = read('>I7I7I4', state, 2)
@@ -161,7 +163,7 @@ for i = 1, plans do
   elseif tag == 0x12 or tag == 0x13 then
     -- Twin of limiter_core::math::{window_log, sliding_window, suppressing_window}.
     local limit, cost, window, granularity, hard, per_second
-    limit, cost, window, granularity, at = read('>I4I4I6I6', call, at)
+    shadow, limit, cost, window, granularity, at = read('>xBI4I4I6I6', call, at)
     if tag == 0x13 then hard, per_second, at = read('>I4I7', call, at) end
     local seen, began, total, last_leaves, last_units = now, now, 0, 0, 0
     local first = length + 1
@@ -215,6 +217,11 @@ for i = 1, plans do
         end
         admits = draw >= refused
       end
+      if length > 66 and total > 0 and total + cost <= limit then
+        -- All that an admission tells of a long log: how much is in it, and until when.
+        brief = brief or {}
+        brief[i] = write('>BI7I7I7I7I4', tag, seen, began, total, last_leaves, total)
+      end
       if admits or tag == 0x13 then
         local leaves, body, units = seen + window, '', cost
         if first > length then
@@ -265,6 +272,9 @@ for i = 1, plans do
   if not admits and shadow == 0 then admitted = false end
 end
 
+if brief and admitted then
+  for i, state in pairs(brief) do states[i] = state end
+end
 if not admitted and op == 1 then
   writes, n, ttl_slot = observed, observed and #observed or 0, observed_slot or -1
 end
