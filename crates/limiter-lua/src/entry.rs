@@ -91,5 +91,6 @@ fn rest(rule: &BucketRule, cost: Cost) -> u32 {
 
 /// Appends the low `width` bytes of `number`, the highest first.
 pub(crate) fn push(packed: &mut Packed, width: usize, number: u64) {
-    packed.extend(number.to_be_bytes().into_iter().skip(8 - width));
+    let bytes = number.to_be_bytes();
+    packed.extend_from_slice(bytes.get(8 - width..).unwrap_or(&bytes));
 }
