@@ -11,6 +11,11 @@ pub mod state_machine;
 mod store_laws;
 mod store_under_test;
 
+#[cfg(all(feature = "servers", unix))]
+pub mod proxy;
+#[cfg(all(feature = "servers", unix))]
+pub mod server;
+
 pub use manual_clock::{ManualClock, Skew};
 pub use manual_random::ManualRandom;
 pub use model::Model;
