@@ -13,12 +13,12 @@ use crate::counters::Counters;
 use crate::fingerprint::{Fingerprint, Secret};
 use crate::shard::{SLOTS_PER_VISIT, Shard};
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Mutex, lock, try_lock};
+use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 use crate::{MemoryStats, MemoryStoreBuilder};
 
 /// Keeps limiter state in this process, and decides with the core's own math.
 ///
-/// - **Exact under any threading.** A call holds the lock of its key's shard, and reads the clock under it.
+/// - **Exact under any threading.** A call holds the lock of its key's shard.
 /// - **Bounded.** At most [`max_keys`](MemoryStoreBuilder::max_keys) keys hold state; existing keys are exact also when the
 ///   store is full.
 /// - **Frees itself.** Calls sweep a few slots now and then, in their own shard and the next; a shard that became mostly
@@ -61,7 +61,7 @@ pub struct MemoryStore {
 struct Padded<T>(T);
 
 /// How many keys a shard is meant for: few enough that to rebuild one takes microseconds.
-const KEYS_PER_SHARD: usize = 1024;
+const KEYS_PER_SHARD: usize = 4096;
 const MAX_SHARDS: usize = 16_384;
 
 impl MemoryStore {
@@ -107,11 +107,20 @@ impl MemoryStore {
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
         let draw = self.draw(plans);
-        self.on_shard(key, |shard, key, now| {
-            shard.run(key, plans, now, &self.counters.0, |states, now| {
-                math::decide(plans, states, now, cost, draw)
+        let (mut shard, key, now) = self.open(key);
+        if let [plan] = plans
+            && let Some(verdict) = shard.run_inline(key, plan, now, |state| {
+                math::decide(plans, std::slice::from_mut(state), now, cost, draw)
             })
-        })
+        {
+            self.close(shard, now);
+            return Ok(verdict);
+        }
+        let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
+            math::decide(plans, states, now, cost, draw)
+        });
+        self.close(shard, now);
+        verdict
     }
 
     /// Says what [`try_acquire_sync`](Self::try_acquire_sync) would answer, and changes nothing.
@@ -120,11 +129,12 @@ impl MemoryStore {
     /// [`StoreError::Request`] for a call that can never be answered.
     pub fn peek_sync(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        self.on_shard(key, |shard, key, now| {
-            shard.run(key, plans, now, &self.counters.0, |states, now| {
-                math::peek(plans, states, now, cost)
-            })
-        })
+        let (mut shard, key, now) = self.open(key);
+        let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
+            math::peek(plans, states, now, cost)
+        });
+        self.close(shard, now);
+        verdict
     }
 
     /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
@@ -138,11 +148,12 @@ impl MemoryStore {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        self.on_shard(key, |shard, key, now| {
-            shard.run(key, plans, now, &self.counters.0, |states, now| {
-                math::refund(plans, states, now, cost)
-            })
-        })
+        let (mut shard, key, now) = self.open(key);
+        let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
+            math::refund(plans, states, now, cost)
+        });
+        self.close(shard, now);
+        verdict
     }
 
     /// Forgets what `key` spent under each of `plans`.
@@ -151,9 +162,9 @@ impl MemoryStore {
     /// [`StoreError::Request`] for a call that can never be answered.
     pub fn reset_sync(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         check_request(plans, None)?;
-        self.on_shard(key, |shard, key, now| {
-            shard.reset(key, plans, now, &self.counters.0);
-        });
+        let (mut shard, key, now) = self.open(key);
+        shard.reset(key, plans, now, &self.counters.0);
+        self.close(shard, now);
         Ok(())
     }
 
@@ -173,24 +184,23 @@ impl MemoryStore {
         self.counters.0.stats()
     }
 
-    /// Runs `work` with the shard of `key` locked, at the time read under that lock; then tends the shards a little.
-    fn on_shard<R>(
-        &self,
-        key: &Key,
-        work: impl FnOnce(&mut Shard, Fingerprint, Timestamp) -> R,
-    ) -> R {
+    /// Locks the shard of `key`.
+    ///
+    /// The time is read first, to hold the lock for as short as can be. Who then waits for the lock may find a newer
+    /// state, and decides as if the clock had stepped back: as of the time in that state.
+    fn open(&self, key: &Key) -> (MutexGuard<'_, Shard>, Fingerprint, Timestamp) {
         let key = self.secret.fingerprint(key);
-        let (answer, now, visit) = {
-            let mut shard = lock(self.shard_of(key));
-            let now = self.clock.now();
-            let answer = work(&mut shard, key, now);
-            let visit = shard.tend(now, &self.counters.0);
-            (answer, now, visit)
-        };
+        let now = self.clock.now();
+        (lock(self.shard_of(key)), key, now)
+    }
+
+    /// Unlocks a shard, and tends the shards a little.
+    fn close(&self, mut shard: MutexGuard<'_, Shard>, now: Timestamp) {
+        let visit = shard.tend(now, &self.counters.0);
+        drop(shard);
         if visit {
             self.visit_next_shard(now);
         }
-        answer
     }
 
     #[expect(
