@@ -120,10 +120,11 @@ impl RouteTable {
         Ok(table)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(crate) fn find(&self, route: Option<&str>, method: &Method) -> Found<'_> {
-        if self.rows.is_empty() {
-            return Found::Nothing;
-        }
         let Some(rows) = route.and_then(|route| self.rows.get(route)) else {
             return Found::Nothing;
         };

@@ -90,6 +90,9 @@ impl Settings {
     }
 
     fn limit_of(&self, request: HttpRequest<'_>, method: &Method) -> Option<&Arc<CheckedLimit>> {
+        if self.routes.is_empty() {
+            return self.first_limit.as_ref();
+        }
         match self.routes.find(request.route(), method) {
             Found::Limit(limit) => Some(limit),
             Found::Unlimited => None,

@@ -7,24 +7,30 @@ use limiter_core::{Decision, Limit, PlanDecision};
 use super::{RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
 
 /// Adds a member for each plan to both fields. Both are lists, which may be spread over several lines.
+///
+/// The two lines are written behind each other into one piece of memory, which they share.
 pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
-    const MEMBER: usize = 48;
-    let room = decision.plans().len() * MEMBER;
-    let (mut policies, mut limits) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    const MEMBERS: usize = 96;
+    let mut lines = Vec::with_capacity(decision.plans().len() * MEMBERS);
     for plan in shown(decision) {
-        begin_member(&mut policies, plan);
-        push_parameter(&mut policies, b";q=", u64::from(plan.limit.units()));
+        begin_member(&mut lines, 0, plan);
+        push_parameter(&mut lines, b";q=", u64::from(plan.limit.units()));
         if let Some(window_s) = whole_window_s(plan.limit) {
-            push_parameter(&mut policies, b";w=", window_s);
-        }
-        begin_member(&mut limits, plan);
-        push_parameter(&mut limits, b";r=", u64::from(plan.remaining));
-        if let Some(window_s) = effective_window_s(plan) {
-            push_parameter(&mut limits, b";t=", window_s);
+            push_parameter(&mut lines, b";w=", window_s);
         }
     }
-    append_line(RATELIMIT_POLICY, policies, headers);
-    append_line(RATELIMIT, limits, headers);
+    let policies = lines.len();
+    for plan in shown(decision) {
+        begin_member(&mut lines, policies, plan);
+        push_parameter(&mut lines, b";r=", u64::from(plan.remaining));
+        if let Some(window_s) = effective_window_s(plan) {
+            push_parameter(&mut lines, b";t=", window_s);
+        }
+    }
+    let mut policy_line = Bytes::from(lines);
+    let limit_line = policy_line.split_off(policies);
+    append_line(RATELIMIT_POLICY, policy_line, headers);
+    append_line(RATELIMIT, limit_line, headers);
 }
 
 /// Returns for how long no more than what remains may be spent, if that is known: at least 1 second.
@@ -65,8 +71,8 @@ fn whole_window_s(limit: Limit) -> Option<u64> {
 }
 
 /// A plan's name needs no escapes: letters, digits and `._-` alone.
-fn begin_member(line: &mut Vec<u8>, plan: &PlanDecision) {
-    if !line.is_empty() {
+fn begin_member(line: &mut Vec<u8>, start: usize, plan: &PlanDecision) {
+    if line.len() > start {
         line.extend_from_slice(b", ");
     }
     line.push(b'"');
@@ -90,8 +96,8 @@ fn push_parameter(line: &mut Vec<u8>, name: &[u8], number: u64) {
     }
 }
 
-fn append_line(name: HeaderName, line: Vec<u8>, headers: &mut HeaderMap) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(line)) {
+fn append_line(name: HeaderName, line: Bytes, headers: &mut HeaderMap) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(line) {
         headers.append(name, value);
     }
 }
