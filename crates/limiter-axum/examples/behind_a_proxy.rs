@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use limiter_axum::{ClientIp, RateLimit, RateLimitLayer, TrustedProxies};
 use limiter_core::{DefaultRateLimiter, InMemoryPlanRegistry, Plan};
 use limiter_memory::MemoryStore;
@@ -37,14 +37,9 @@ fn app(client_ip: ClientIp) -> Outcome<Router> {
 async fn proxy(
     State(app): State<String>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
+    headers: HeaderMap,
 ) -> impl IntoResponse {
-    let header = |name| {
-        request
-            .headers()
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-    };
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let client = header("x-play-client").map_or_else(|| peer.ip().to_string(), str::to_owned);
     let forwarded = match header(FORWARDED_FOR) {
         Some(before) => format!("{before}, {client}"),
@@ -88,7 +83,7 @@ async fn main() -> Outcome<()> {
     if std::env::args().any(|argument| argument == "--serve") {
         let (app, proxy) = start_both(trusted(), ["127.0.0.1:3000", "127.0.0.1:3001"]).await?;
         println!("app {app}, proxy {proxy}");
-        return Ok(std::future::pending().await);
+        return std::future::pending().await;
     }
     let free = ["127.0.0.1:0", "127.0.0.1:0"];
 

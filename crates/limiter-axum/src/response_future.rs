@@ -29,7 +29,7 @@ pin_project! {
     #[project = StepProjection]
     enum Step<S, B, F, T> {
         Deciding {
-            check: Boxed<Checked>,
+            check: Check,
             next: Option<(S, Request<B>)>,
             scope: Arc<Scope>,
         },
@@ -40,7 +40,7 @@ pin_project! {
             scope: Arc<Scope>,
         },
         Refunding {
-            refund: Boxed<Vec<Charge>>,
+            refund: Boxed<Charges>,
             result: Option<T>,
             settings: Arc<Settings>,
         },
@@ -52,8 +52,25 @@ pin_project! {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// A question to the limiter that is under way.
+pub(crate) struct Check(Boxed<Checked>);
+
+impl Check {
+    pub(crate) fn new(settings: &Settings, key: Key, limit: Arc<CheckedLimit>) -> Self {
+        let limiter = Arc::clone(&settings.limiter);
+        Self(Box::pin(async move {
+            let answer = limiter.check(&key, &limit.plans, limit.cost).await;
+            Checked { answer, key, limit }
+        }))
+    }
+
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Checked> {
+        self.0.as_mut().poll(context)
+    }
+}
+
 /// The limiter's answer, with what it was asked.
-struct Checked {
+pub(crate) struct Checked {
     answer: Result<Decision, CheckError>,
     key: Key,
     limit: Arc<CheckedLimit>,
@@ -63,19 +80,13 @@ impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    /// Asks the limiter first, and calls `ready` with `request` if it allows.
-    pub(crate) fn decide(
-        key: Key,
-        limit: Arc<CheckedLimit>,
+    /// Waits for the limiter first, and calls `ready` with `request` if it allows.
+    pub(crate) const fn decide(
+        check: Check,
         scope: Arc<Scope>,
         ready: S,
         request: Request<B>,
     ) -> Self {
-        let limiter = Arc::clone(&scope.settings.limiter);
-        let check = Box::pin(async move {
-            let answer = limiter.check(&key, &limit.plans, limit.cost).await;
-            Checked { answer, key, limit }
-        });
         Self {
             step: Step::Deciding {
                 check,
@@ -85,12 +96,16 @@ where
         }
     }
 
-    /// Waits for a response to which nothing was charged so far.
-    pub(crate) const fn serve(response: S::Future, scope: Arc<Scope>) -> Self {
+    /// Waits for a response.
+    pub(crate) const fn serve(
+        response: S::Future,
+        charge: Option<Charge>,
+        scope: Arc<Scope>,
+    ) -> Self {
         Self {
             step: Step::Serving {
                 response,
-                charge: None,
+                charge,
                 scope,
             },
         }
@@ -118,7 +133,7 @@ where
         loop {
             let next = match step.as_mut().project() {
                 StepProjection::Deciding { check, next, scope } => {
-                    let checked = ready!(check.as_mut().poll(context));
+                    let checked = ready!(check.poll(context));
                     match (allowed(checked, scope), next.take()) {
                         (Ok(charge), Some((mut ready, request))) => Step::Serving {
                             response: ready.call(request),
@@ -136,9 +151,21 @@ where
                     charge,
                     scope,
                 } => {
-                    let result = ready!(response.poll(context));
-                    let charges = charge.take().into_iter().chain(scope.take_charges());
-                    report(result, charges.collect(), &scope.settings)
+                    let mut result = ready!(response.poll(context));
+                    let charges = Charges {
+                        by_layer: charge.take(),
+                        inside: scope.take_charges(),
+                    };
+                    let settings = Arc::clone(&scope.settings);
+                    if !charges.are_due_back_after(&result) {
+                        charges.write(&settings, &mut result);
+                        return Poll::Ready(result);
+                    }
+                    Step::Refunding {
+                        refund: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings))),
+                        result: Some(result),
+                        settings,
+                    }
                 }
                 StepProjection::Refunding {
                     refund,
@@ -147,8 +174,8 @@ where
                 } => {
                     let charges = ready!(refund.as_mut().poll(context));
                     let mut result = result.take();
-                    if let Some(Ok(response)) = &mut result {
-                        write(response, &charges, settings);
+                    if let Some(result) = &mut result {
+                        charges.write(settings, result);
                     }
                     Step::Answered { result }
                 }
@@ -161,7 +188,8 @@ where
     }
 }
 
-fn allowed(checked: Checked, scope: &Scope) -> Result<Charge, Rejection> {
+/// Says what is charged, or why the request is turned away.
+pub(crate) fn allowed(checked: Checked, scope: &Scope) -> Result<Charge, Rejection> {
     let Checked { answer, key, limit } = checked;
     let rejection = match answer {
         Ok(decision) if decision.is_allowed() => return Ok(Charge::new(key, limit, decision)),
@@ -172,38 +200,37 @@ fn allowed(checked: Checked, scope: &Scope) -> Result<Charge, Rejection> {
     Err(rejection.answered_by(&scope.settings, scope.grpc))
 }
 
-/// Tells the client how it stands, after what is due back was given back.
-fn report<S, B, F, R, E>(
-    mut result: Result<Response<R>, E>,
-    mut charges: Vec<Charge>,
-    settings: &Arc<Settings>,
-) -> Step<S, B, F, Result<Response<R>, E>> {
-    let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
-    if failed && charges.iter().any(Charge::is_due_back) {
-        let refunding = Arc::clone(settings);
-        let refund = Box::pin(async move {
-            for charge in charges.iter_mut().filter(|charge| charge.is_due_back()) {
-                charge.give_back(&refunding).await;
-            }
-            charges
-        });
-        return Step::Refunding {
-            refund,
-            result: Some(result),
-            settings: Arc::clone(settings),
-        };
-    }
-    if let Ok(response) = &mut result {
-        write(response, &charges, settings);
-    }
-    Step::Answered {
-        result: Some(result),
-    }
+/// All that a request was charged.
+struct Charges {
+    by_layer: Option<Charge>,
+    inside: Vec<Charge>,
 }
 
-fn write<R>(response: &mut Response<R>, charges: &[Charge], settings: &Settings) {
-    let status = response.status();
-    for charge in charges {
-        charge.write(settings, status, response.headers_mut());
+impl Charges {
+    fn iter(&self) -> impl Iterator<Item = &Charge> {
+        self.by_layer.iter().chain(&self.inside)
+    }
+
+    async fn give_back_what_is_due(mut self, settings: Arc<Settings>) -> Self {
+        let all = self.by_layer.iter_mut().chain(&mut self.inside);
+        for charge in all.filter(|charge| charge.is_due_back()) {
+            charge.give_back(&settings).await;
+        }
+        self
+    }
+
+    fn are_due_back_after<R, E>(&self, result: &Result<Response<R>, E>) -> bool {
+        let served = matches!(result, Ok(response) if !response.status().is_server_error());
+        !served && self.iter().any(Charge::is_due_back)
+    }
+
+    /// Tells the client how it stands.
+    fn write<R, E>(&self, settings: &Settings, result: &mut Result<Response<R>, E>) {
+        if let Ok(response) = result {
+            let status = response.status();
+            for charge in self.iter() {
+                charge.write(settings, status, response.headers_mut());
+            }
+        }
     }
 }

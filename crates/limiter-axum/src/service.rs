@@ -2,14 +2,14 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use http::request::Parts;
 use http::{Request, Response};
 use tower_service::Service;
 
 use crate::rate_limit::CheckedLimit;
-use crate::response_future::ResponseFuture;
+use crate::response_future::{Check, ResponseFuture, allowed};
 use crate::scope::Scope;
 use crate::settings::{Gate, Settings};
 use crate::{Rejection, RejectionBody};
@@ -62,22 +62,45 @@ where
                 let scope = self.scope(matches!(gate, Gate::Exempt), grpc);
                 show(&scope, &mut parts);
                 let request = Request::from_parts(parts, body);
-                ResponseFuture::serve(self.inner.call(request), scope)
+                ResponseFuture::serve(self.inner.call(request), None, scope)
             }
             Gate::Charge(key, limit) => {
-                // The one that was polled ready is called; its clone may not be ready yet.
-                let clone = self.inner.clone();
-                let ready = mem::replace(&mut self.inner, clone);
                 let scope = self.scope(false, grpc);
                 show(&scope, &mut parts);
                 let request = Request::from_parts(parts, body);
-                ResponseFuture::decide(key, limit, scope, ready, request)
+                self.charge(Check::new(&self.settings, key, limit), scope, request)
             }
         }
     }
 }
 
 impl<S> RateLimitService<S> {
+    /// Asks at once: a store in memory answers, and the inner service is called without a clone and without a detour. One that
+    /// has to wait is asked again by the response future, which tells it whom to wake.
+    fn charge<B, R>(
+        &mut self,
+        mut check: Check,
+        scope: Arc<Scope>,
+        request: Request<B>,
+    ) -> ResponseFuture<S, B>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        R: RejectionBody,
+    {
+        match check.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(checked) => match allowed(checked, &scope) {
+                Ok(charge) => ResponseFuture::serve(self.inner.call(request), Some(charge), scope),
+                Err(rejection) => ResponseFuture::answer(rejection.into_http()),
+            },
+            Poll::Pending => {
+                // The one that was polled ready is called; its clone may not be ready yet.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                ResponseFuture::decide(check, scope, ready, request)
+            }
+        }
+    }
+
     fn turn_away<B, R>(&self, rejection: Rejection, grpc: bool) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>, Response = Response<R>>,

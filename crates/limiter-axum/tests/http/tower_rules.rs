@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::routing::get as on_get;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use limiter_axum::{HeaderKeyResolver, Key, KeyFn, KeyResolver, RateLimit, RateLimitLayer};
+use limiter_core::{CheckError, Cost, Decision, DefaultRateLimiter, PlanName, RateLimiter};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -55,6 +57,87 @@ impl Service<Request<()>> for Strict {
         self.ready = false;
         std::future::ready(Ok(Response::default()))
     }
+}
+
+/// A limiter that has to wait for its store a few times, as one on a network does.
+struct Waiting(Arc<DefaultRateLimiter>);
+
+#[async_trait]
+impl RateLimiter for Waiting {
+    async fn check(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+        self.0.check(key, plans, cost).await
+    }
+
+    async fn peek(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        self.0.peek(key, plans, cost).await
+    }
+
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        tokio::task::yield_now().await;
+        self.0.refund(key, plans, cost).await
+    }
+
+    async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {
+        self.0.reset(key, plans).await
+    }
+}
+
+#[tokio::test]
+async fn the_service_that_was_polled_ready_is_called_after_a_wait_as_well() {
+    let bench = Bench::new(&[("gold", "2/h")]);
+    let limiter = Arc::new(Waiting(bench.limiter.clone()));
+    let layer = RateLimitLayer::new(limiter, same_key(), RateLimit::plan("gold")).unwrap();
+    let readied = Arc::new(AtomicUsize::new(0));
+    let mut service = layer.layer(Strict {
+        ready: false,
+        readied: readied.clone(),
+    });
+    for expected in [200, 200, 429, 429] {
+        let call = service.ready().await.unwrap().call(Request::new(()));
+        assert_eq!(call.await.unwrap().status(), expected);
+    }
+    assert_eq!(readied.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_the_store_changes_no_answer_over_the_wire() {
+    let bench = Bench::new(&[("gold", "5/h")]);
+    let limiter = Arc::new(Waiting(bench.limiter.clone()));
+    let limit = RateLimit::plan("gold").refund_failures();
+    let layer = RateLimitLayer::new(limiter, same_key(), limit).unwrap();
+    let router = Router::new()
+        .route("/", on_get(|| async { "hello" }))
+        .route(
+            "/broken",
+            on_get(|| async { http::StatusCode::BAD_GATEWAY }),
+        )
+        .layer(layer);
+    let url = serve(router).await;
+    assert_eq!(statuses(&format!("{url}/broken"), 9).await, [502; 9]);
+    let all = futures_util::future::join_all((0..20).map(|_| get(&url))).await;
+    let admitted = all
+        .iter()
+        .filter(|response| response.status() == 200)
+        .count();
+    assert_eq!(admitted, 5);
 }
 
 #[tokio::test]
