@@ -58,7 +58,9 @@ fn look(
 ) -> Answers {
     let look_at = |(plan, state): (&Plan, Option<&State>)| {
         let (admits, suppression) = plan.limit().admits(state, now, cost, draw);
-        let restarted = state.is_some_and(|state| !state.belongs_to(plan.limit()));
+        let restarted = state.is_some_and(|state| {
+            !state.belongs_to(plan.limit()) && state.expires_at_us() > now.as_micros()
+        });
         PlanVerdict {
             admits,
             suppression,
@@ -98,7 +100,7 @@ fn answer(
         until(now, passes_at_us)
     };
     if !admitted {
-        let then = now.saturating_add(retry_after);
+        let then = now.looking_ahead(retry_after);
         for ((plan, state), answer) in plans.iter().zip(in_step(states)).zip(&mut answers) {
             answer.free_after_wait = plan.limit().remaining(state, then);
         }

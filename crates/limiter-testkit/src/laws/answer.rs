@@ -77,7 +77,7 @@ pub async fn numbers_of_an_answer_are_exact(sut: &impl StoreUnderTest) {
     }
     probe.advance(second);
     for (plan, free, reset_after, retry_after, free_after_wait) in cases {
-        let said = probe.peek(&user, &[plan.clone()], 5).await;
+        let said = probe.peek(&user, std::slice::from_ref(&plan), 5).await;
         let one = only(&said);
         assert_eq!(
             (said.admitted, one.admits),

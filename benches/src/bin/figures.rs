@@ -1,0 +1,69 @@
+//! Prints the goals of limiter and how they stand, one a line: name, value, goal, `ok` or `short`.
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "what is measured is not exact to 52 bits"
+)]
+
+use limiter_benches::contest::Contest;
+use limiter_benches::figure::{Figure, Goal};
+use limiter_benches::workload::Workload;
+use limiter_benches::{child, pause, resident};
+
+const ROUNDS: usize = 9;
+
+fn main() -> std::io::Result<()> {
+    if child::run_if_child() {
+        return Ok(());
+    }
+    let tell = |name, value, goal| println!("{}", Figure { name, value, goal });
+
+    eprintln!("100,000 keys, beside governor ...");
+    let even = Contest::run(&Workload::even("100k", 100_000), ROUNDS);
+    tell(
+        "memory.100k.sync_vs_governor",
+        even.sync_ratio,
+        Goal::AtMost(0.35),
+    );
+    tell(
+        "memory.100k.async_vs_governor",
+        even.boxed_ratio,
+        Goal::AtMost(0.7),
+    );
+
+    eprintln!("one hot key on two threads, beside governor ...");
+    let hot = Contest::run(&Workload::hot("hot", 2), ROUNDS);
+    tell(
+        "memory.hot.2threads_vs_governor",
+        hot.sync_ratio,
+        Goal::AtMost(1.0),
+    );
+
+    eprintln!("ten million keys ...");
+    let ours = resident::ours()?;
+    tell(
+        "memory.10m.bytes_per_key",
+        ours.bytes_per_key,
+        Goal::AtMost(64.0),
+    );
+    eprintln!("ten million keys in governor ...");
+    let governor = resident::governor()?;
+    tell(
+        "memory.10m.bytes_per_key_governor",
+        governor.bytes_per_key,
+        Goal::None,
+    );
+    tell(
+        "memory.idle.bytes_returned_share",
+        ours.returned_share,
+        Goal::AtLeast(0.8),
+    );
+
+    eprintln!("ten million keys through room for one million ...");
+    let longest_us = pause::longest("1000/s", 3).as_nanos() as f64 / 1000.0;
+    tell(
+        "memory.capped.longest_pause_us",
+        longest_us,
+        Goal::AtMost(1000.0),
+    );
+    Ok(())
+}

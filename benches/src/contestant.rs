@@ -1,0 +1,121 @@
+//! [`Contestant`]: somebody who decides, with a list of keys at hand.
+
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, TokenBucket};
+use limiter_memory::MemoryStore;
+
+use crate::workload::Workload;
+
+/// Tokens a second, and the burst: so many that nobody is ever denied.
+const PER_SECOND: u32 = 100_000_000;
+
+/// Somebody who decides, with a list of keys at hand.
+pub trait Contestant: Sync {
+    /// Decides once for each key of the list.
+    fn decide_all(&self);
+}
+
+/// The memory store, asked by its plain methods.
+pub struct Ours {
+    store: MemoryStore,
+    plans: [Plan; 1],
+    keys: Vec<Key>,
+}
+
+/// The memory store behind `Arc<dyn RateLimiterRepository>`.
+pub struct Boxed {
+    store: Arc<dyn RateLimiterRepository>,
+    plans: [Plan; 1],
+    keys: Vec<Key>,
+}
+
+/// Governor's keyed rate limiter, with `String` keys and its default features.
+pub struct Governor {
+    limiter: DefaultKeyedRateLimiter<String>,
+    keys: Vec<String>,
+}
+
+impl Ours {
+    /// Sets the contestant up for `work`.
+    #[must_use]
+    pub fn new(work: &Workload) -> Self {
+        Self {
+            store: MemoryStore::new(),
+            plans: plans(),
+            keys: keys(work),
+        }
+    }
+}
+
+impl Boxed {
+    /// Sets the contestant up for `work`.
+    #[must_use]
+    pub fn new(work: &Workload) -> Self {
+        Self {
+            store: Arc::new(MemoryStore::new()),
+            plans: plans(),
+            keys: keys(work),
+        }
+    }
+}
+
+impl Governor {
+    /// Sets the contestant up for `work`.
+    #[must_use]
+    pub fn new(work: &Workload) -> Self {
+        let per_second = PER_SECOND.try_into().unwrap_or(std::num::NonZeroU32::MIN);
+        Self {
+            limiter: RateLimiter::keyed(Quota::per_second(per_second)),
+            keys: work.keys.clone(),
+        }
+    }
+}
+
+impl Contestant for Ours {
+    fn decide_all(&self) {
+        for key in &self.keys {
+            let _ = black_box(self.store.try_acquire_sync(key, &self.plans, Cost::ONE));
+        }
+    }
+}
+
+impl Contestant for Boxed {
+    fn decide_all(&self) {
+        for key in &self.keys {
+            let _ = black_box(at_once(self.store.try_acquire(key, &self.plans, Cost::ONE)));
+        }
+    }
+}
+
+impl Contestant for Governor {
+    fn decide_all(&self) {
+        for key in &self.keys {
+            let _ = black_box(self.limiter.check_key(key));
+        }
+    }
+}
+
+/// Returns what `future` answers at its first poll.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+#[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
+fn plans() -> [Plan; 1] {
+    [Plan::new("gold", TokenBucket::per_second(PER_SECOND)).unwrap()]
+}
+
+fn keys(work: &Workload) -> Vec<Key> {
+    work.keys
+        .iter()
+        .filter_map(|key| Key::new(key).ok())
+        .collect()
+}
