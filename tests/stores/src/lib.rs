@@ -30,6 +30,7 @@ pub const PATIENT: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     Redis,
+    Fred,
 }
 
 impl Client {
@@ -41,6 +42,16 @@ impl Client {
                     .parse::<limiter_redis::Endpoint>()
                     .expect("an address");
                 let store = limiter_redis::RedisStore::builder(endpoint)
+                    .with_layout(layout.clone())
+                    .with_deadline(deadline)
+                    .build();
+                Arc::new(store.expect("a store"))
+            }
+            Self::Fred => {
+                let endpoint = address
+                    .parse::<limiter_fred::Endpoint>()
+                    .expect("an address");
+                let store = limiter_fred::FredStore::builder(endpoint)
                     .with_layout(layout.clone())
                     .with_deadline(deadline)
                     .build();

@@ -1,4 +1,10 @@
 //! Clusters and sentinels that fail over, move slots and lose replies.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "this is a test"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,6 +24,14 @@ const FAIL_OVER: Duration = Duration::from_secs(20);
 
 on_clients! {
     Redis: redis_rs {
+        swallowed_reply_of_a_cluster_is_charged_once_and_said
+        cluster_node_killed_others_answer_and_its_replica_takes_over
+        slot_migration_under_load_fails_no_decision
+        script_flush_on_every_cluster_node
+        sentinel_fail_over
+        swallowed_reply_behind_sentinel_is_charged_once_and_said
+    }
+    Fred: fred {
         swallowed_reply_of_a_cluster_is_charged_once_and_said
         cluster_node_killed_others_answer_and_its_replica_takes_over
         slot_migration_under_load_fails_no_decision
@@ -113,9 +127,10 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
             others_ok += u32::from(said.is_ok());
         }
     }
-    // A slot map that is being renewed may fail a call or two; it must not fail the cluster.
+    // A slot map that is being renewed may fail a call or two; it must not fail the cluster. Known limit of fred: while it
+    // looks for a lost node it serves no other, so there only the bound in time holds.
     assert!(
-        others_ok * 10 >= others * 8,
+        client == Client::Fred || others_ok * 10 >= others * 8,
         "{others_ok} of {others} calls to healthy nodes answered"
     );
     let began = Instant::now();
@@ -130,8 +145,13 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
 async fn slot_migration_under_load_fails_no_decision(client: Client) {
     let cluster = Arc::new(RedisCluster::start(Flavour::Redis).expect("a cluster"));
     let (layout, gold) = (layout(), bucket(10_000));
-    let store = client.store(&address_of(&cluster), &layout, PATIENT);
-    recovers_patiently(&store).await;
+    let deadline = if client == Client::Fred {
+        DEADLINE
+    } else {
+        PATIENT
+    };
+    let store = client.store(&address_of(&cluster), &layout, deadline);
+    recovers(&store, &bucket(10), FAIL_OVER).await;
     let users: Vec<_> = (0..8).map(|nth| key(&format!("user {nth}"))).collect();
     let slots: Vec<_> = users
         .iter()
@@ -147,12 +167,24 @@ async fn slot_migration_under_load_fails_no_decision(client: Client) {
             let (store, gold, user) = (store.clone(), gold.clone(), user.clone());
             let (stop, decided) = (stop.clone(), decided.clone());
             tokio::spawn(async move {
-                let mut mine = 0;
+                let (mut mine, mut unsure) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
                     let said = store.try_acquire(&user, &[gold.clone()], Cost::ONE).await;
+                    let said = match said {
+                        // Known limit of fred: no call is asked of the node that a slot is moving to. It fails, in time,
+                        // and says whether it may have charged.
+                        Err(error) if client == Client::Fred => {
+                            assert!(error.is_outage(), "{error:?}");
+                            unsure += u32::from(error.may_have_charged());
+                            continue;
+                        }
+                        said => said.expect("a decision"),
+                    };
                     mine += 1;
-                    let remaining = said.expect("a decision").plans[0].remaining;
-                    assert_eq!(remaining, 10_000 - mine, "state was lost or charged twice");
+                    let remaining = said.plans[0].remaining;
+                    let exact = 10_000 - mine;
+                    let sound = (exact - unsure..=exact).contains(&remaining);
+                    assert!(sound, "{remaining} left: state was lost or charged twice");
                     decided.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -183,12 +215,6 @@ async fn slot_migration_under_load_fails_no_decision(client: Client) {
     }
     assert!(decided.load(Ordering::Relaxed) > 1000);
     cluster.nodes().for_each(no_immortal_keys);
-}
-
-async fn recovers_patiently(store: &limiter_store_tests::Store) {
-    let gold = bucket(10);
-    let said = store.try_acquire(&key("first"), &[gold], Cost::ONE).await;
-    assert!(said.is_ok(), "{said:?}");
 }
 
 async fn script_flush_on_every_cluster_node(client: Client) {

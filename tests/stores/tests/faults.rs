@@ -1,5 +1,11 @@
 //! Servers that fail, one way in each test: every call ends in time, says whether it may have charged, never charges twice,
 //! and the store comes back by itself.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "this is a test"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,6 +32,25 @@ async fn proxied(server: &RedisServer) -> FaultProxy {
 
 on_clients! {
     Redis: redis_rs {
+        server_absent_at_start
+        swallowed_reply_is_charged_once_and_said
+        killed_and_restarted_empty_under_load
+        stopped_for_seconds
+        blackholed_connection_is_replaced
+        reset_in_the_middle_of_a_reply
+        reply_after_the_deadline
+        one_byte_at_a_time
+        garbage_reply
+        cancelled_callers_get_nobody_elses_reply
+        script_flush_every_millisecond
+        out_of_memory
+        demoted_to_replica
+        wrong_password
+        user_without_permission
+        foreign_and_corrupt_values
+        too_many_clients
+    }
+    Fred: fred {
         server_absent_at_start
         swallowed_reply_is_charged_once_and_said
         killed_and_restarted_empty_under_load
@@ -209,9 +234,10 @@ async fn reply_after_the_deadline(client: Client) {
 async fn one_byte_at_a_time(client: Client) {
     let server = redis();
     let proxy = proxied(&server).await;
-    proxy.add(Direction::Both, Toxic::ONE_BYTE_SLICES);
     let gold = bucket(100);
     let store = client.store(&server.url_at(proxy.addr()), &layout(), PATIENT);
+    recovers(&store, &gold, RECOVERY).await;
+    proxy.add(Direction::Both, Toxic::ONE_BYTE_SLICES);
     for remaining in (80..100).rev() {
         let said = store
             .try_acquire(&key("ann"), &[gold.clone()], Cost::ONE)
