@@ -282,10 +282,19 @@ if not admitted and op == 1 then
   writes, n, ttl_slot = observed, observed and #observed or 0, observed_slot or -1
 end
 if n > 2 then
-  redis.call(unpack(writes))
+  local wait_ms, ttl
   if ttl_slot >= 0 then
-    local wait_ms = ttl_slot * 5000 - floor(now / 1000) + (manual and 3606000 or 6000)
-    if redis.call('PTTL', key) < wait_ms then redis.call('PEXPIRE', key, wait_ms) end
+    wait_ms = ttl_slot * 5000 - floor(now / 1000) + (manual and 3606000 or 6000)
+    ttl = redis.call('PTTL', key)
+  end
+  redis.call(unpack(writes))
+  if ttl and ttl < wait_ms then
+    local set = redis.pcall('PEXPIRE', key, wait_ms)
+    if type(set) == 'table' then
+      -- Not permitted. A new key must not stay for ever.
+      if ttl == -2 then redis.call('HDEL', key, unpack(ARGV, 2, plans + 1)) end
+      return set
+    end
   end
 end
 -- Last: it cannot fail for want of memory, as HSET can, and a call takes effect as a whole or not at all.

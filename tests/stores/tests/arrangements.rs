@@ -169,7 +169,9 @@ async fn slot_migration_under_load_fails_no_decision(client: Client) {
             tokio::spawn(async move {
                 let (mut mine, mut unsure) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
-                    let said = store.try_acquire(&user, &[gold.clone()], Cost::ONE).await;
+                    let said = store
+                        .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
+                        .await;
                     let said = match said {
                         // Known limit of fred: no call is asked of the node that a slot is moving to. It fails, in time,
                         // and says whether it may have charged.
@@ -228,7 +230,7 @@ async fn script_flush_on_every_cluster_node(client: Client) {
         for user in 0..6 {
             let user = key(&format!("user {user}"));
             let said = store
-                .try_acquire(&user, &[gold.clone()], Cost::ONE)
+                .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
                 .await
                 .expect("an answer");
             assert_eq!(said.plans[0].remaining, 100 - nth);

@@ -47,6 +47,7 @@ on_clients! {
         demoted_to_replica
         wrong_password
         user_without_permission
+        user_with_the_published_permissions
         foreign_and_corrupt_values
         too_many_clients
     }
@@ -66,6 +67,7 @@ on_clients! {
         demoted_to_replica
         wrong_password
         user_without_permission
+        user_with_the_published_permissions
         foreign_and_corrupt_values
         too_many_clients
     }
@@ -240,7 +242,7 @@ async fn one_byte_at_a_time(client: Client) {
     proxy.add(Direction::Both, Toxic::ONE_BYTE_SLICES);
     for remaining in (80..100).rev() {
         let said = store
-            .try_acquire(&key("ann"), &[gold.clone()], Cost::ONE)
+            .try_acquire(&key("ann"), std::slice::from_ref(&gold), Cost::ONE)
             .await
             .expect("an answer");
         assert_eq!(said.plans[0].remaining, remaining);
@@ -414,6 +416,47 @@ async fn user_without_permission(client: Client) {
     assert!(!error.is_outage() && !error.may_have_charged());
 }
 
+/// The ACL line of the README, word by word: all calls work, and each word is needed.
+async fn user_with_the_published_permissions(client: Client) {
+    let words = [
+        "+evalsha", "+eval", "+hget", "+hmget", "+hset", "+hdel", "+pttl", "+pexpire", "+time",
+        "+ping",
+    ];
+    let server = RedisServer::builder(Flavour::Redis)
+        .with_acl_user("limiter on >secret ~* resetchannels -@all")
+        .start()
+        .expect("starts");
+    // PING only tells a crowded or stopped server from a good one.
+    let lacking = words.iter().filter(|word| **word != "+ping").map(Some);
+    for lacking in std::iter::once(None).chain(lacking) {
+        let mut set = vec!["ACL", "SETUSER", "limiter", "-@all"];
+        set.extend(words.iter().filter(|word| Some(*word) != lacking));
+        server.command(&set).expect("set");
+        server.script_flush().expect("flushed");
+        server.flush_all().expect("empty");
+        let store = client.store(&server.url_as("limiter", "secret"), &layout(), PATIENT);
+        let (one, chain) = ([bucket(10)], [bucket(10), plan("daily", "sliding 10/d")]);
+        let mut failed = Vec::new();
+        for plans in [&one[..], &chain[..], &one[..]] {
+            failed.extend(store.try_acquire(&key("ann"), plans, Cost::ONE).await.err());
+            failed.extend(store.refund(&key("ann"), plans, Cost::ONE).await.err());
+            failed.extend(store.reset(&key("ann"), plans).await.err());
+        }
+        assert_eq!(
+            failed.is_empty(),
+            lacking.is_none(),
+            "without {lacking:?}: {failed:?}"
+        );
+        no_immortal_keys(&server);
+        assert!(
+            failed
+                .iter()
+                .all(|error| matches!(error, StoreError::Misconfigured { .. })),
+            "{failed:?}"
+        );
+    }
+}
+
 async fn foreign_and_corrupt_values(client: Client) {
     let server = redis();
     let layout = layout();
@@ -452,7 +495,7 @@ async fn foreign_and_corrupt_values(client: Client) {
                 .expect("get");
             assert_eq!(kept, limiter_testkit::server::Reply::Bulk(state.to_vec()));
             store
-                .reset(&key("ann"), &[gold.clone()])
+                .reset(&key("ann"), std::slice::from_ref(&gold))
                 .await
                 .expect("forgotten");
             assert!(
