@@ -145,22 +145,29 @@ impl Shard {
         let before = self.table.len();
         for _ in 0..slots {
             match self.table.slots().get(self.cursor).map(held) {
-                Some(Some(entry)) if entry.expires_at_us() <= expired_by_us => self.reclaim(),
-                Some(entry) => self.pass(entry.map(|entry| entry.expires_at_us())),
+                Some(Some(entry)) if entry.expires_at_us() <= expired_by_us => {
+                    self.reclaim(self.cursor, entry);
+                }
+                Some(entry) => self.pass(entry),
                 None => {
-                    self.none_expires_before_us = self.none_passed_expires_before_us;
-                    self.restart();
-                    let table = &mut self.table;
-                    self.keeper
-                        .collect_origins(|rename| table.replace_all(rename));
+                    self.end_pass(counters);
                     break;
                 }
             }
         }
         counters.release_keys(before - self.table.len());
+    }
+
+    /// Ends a sweep: what is left is spread evenly, and may fit a smaller table.
+    fn end_pass(&mut self, counters: &Counters) {
+        self.none_expires_before_us = self.none_passed_expires_before_us;
+        self.restart();
         let slots_before = self.table.slots().len();
         self.table.shrink();
         self.note_resize(slots_before, counters);
+        let table = &mut self.table;
+        self.keeper
+            .collect_origins(|rename| table.replace_all(rename));
     }
 
     fn run_on_none<R>(
@@ -178,7 +185,7 @@ impl Shard {
         let Some(entry) = self.keeper.pack(kept) else {
             return Ok(answer);
         };
-        if !counters.admit_key() && !self.make_room(now) {
+        if !counters.admit_key() && !self.make_room(key, now) {
             self.keeper.free(entry);
             counters.refuse_key();
             let max_keys = counters.max_keys();
@@ -212,34 +219,33 @@ impl Shard {
         if let Some(entry) = self.keeper.pack(kept) {
             self.set(index, entry);
         } else {
-            self.table.remove_at(index);
-            self.cursor -= usize::from(index < self.cursor);
+            self.remove(index);
             counters.release_keys(1);
         }
     }
 
     /// Makes room for a new key by reclaiming one that has expired, without the grace; `false` if none has.
     ///
-    /// A scan in vain leaves behind when to try again, so that a flood of new keys costs no scan each.
-    fn make_room(&mut self, now: Timestamp) -> bool {
+    /// The search begins where the new key will live, so that the table stays evenly filled. One in vain leaves behind
+    /// when to try again, so that a flood of new keys costs no search each.
+    fn make_room(&mut self, key: Fingerprint, now: Timestamp) -> bool {
         let now_us = now.as_micros();
         if now_us < self.none_expires_before_us {
             return false;
         }
         let mut earliest_us = u64::MAX;
-        for _ in 0..=self.table.slots().len() {
-            match self.table.slots().get(self.cursor).map(held) {
-                Some(Some(entry)) if entry.expires_at_us() <= now_us => {
-                    self.reclaim();
-                    return true;
-                }
-                Some(entry) => {
-                    let expires_at_us = entry.map(|entry| entry.expires_at_us());
-                    earliest_us = earliest_us.min(expires_at_us.unwrap_or(u64::MAX));
-                    self.pass(expires_at_us);
-                }
-                None => self.restart(),
-            }
+        let mut entries = self
+            .table
+            .slots_from_home(key)
+            .filter_map(|(index, slot)| held(slot).map(|entry| (index, entry)));
+        let expired = entries.find(|(_, entry)| {
+            earliest_us = earliest_us.min(entry.expires_at_us());
+            earliest_us <= now_us
+        });
+        drop(entries);
+        if let Some((index, entry)) = expired {
+            self.reclaim(index, entry);
+            return true;
         }
         self.none_expires_before_us = earliest_us;
         self.restart();
@@ -262,9 +268,9 @@ impl Shard {
         }
     }
 
-    /// Moves the cursor past a slot, which holds an entry that expires then, or nothing.
-    fn pass(&mut self, expires_at_us: Option<u64>) {
-        let expires_at_us = expires_at_us.unwrap_or(u64::MAX);
+    /// Moves the cursor past a slot, and what it holds.
+    fn pass(&mut self, entry: Option<Entry>) {
+        let expires_at_us = entry.map_or(u64::MAX, |entry| entry.expires_at_us());
         self.none_passed_expires_before_us = self.none_passed_expires_before_us.min(expires_at_us);
         self.cursor += 1;
     }
@@ -275,13 +281,17 @@ impl Shard {
         self.none_passed_expires_before_us = u64::MAX;
     }
 
-    /// Removes the expired entry under the cursor.
-    fn reclaim(&mut self) {
-        if let Some(entry) = self.table.slots().get(self.cursor).and_then(held) {
-            self.keeper.free(entry);
-            self.floor = raised(self.floor, entry.expires_at_us());
-            self.table.remove_at(self.cursor);
-        }
+    /// Removes an expired entry.
+    fn reclaim(&mut self, index: usize, entry: Entry) {
+        self.floor = raised(self.floor, entry.expires_at_us());
+        self.keeper.free(entry);
+        self.remove(index);
+    }
+
+    /// Removes an entry; should that move one that the sweep has yet to see to where it has been, it goes back a step.
+    fn remove(&mut self, index: usize) {
+        self.table.remove_at(index);
+        self.cursor -= usize::from(index < self.cursor);
     }
 }
 

@@ -52,6 +52,13 @@ impl Table {
         (fingerprint(slot) == key).then(|| (index, entry(slot)))
     }
 
+    /// Returns all slots with their numbers, from the home of `key` on and round to it again.
+    pub(crate) fn slots_from_home(&self, key: Fingerprint) -> impl Iterator<Item = (usize, &Slot)> {
+        let home = home(key.place, self.homes);
+        let slots = || self.slots().iter().enumerate();
+        slots().skip(home).chain(slots().take(home))
+    }
+
     /// Replaces the entry in a slot that is not vacant.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, new: Entry) {
@@ -106,7 +113,8 @@ impl Table {
         }
     }
 
-    /// Gives memory back if most homes are vacant.
+    /// Gives memory back if most homes are vacant. The entries must be spread evenly: a smaller table has not enough homes
+    /// for many neighbours.
     pub(crate) fn shrink(&mut self) {
         if self.occupied == 0 {
             *self = Self::default();
