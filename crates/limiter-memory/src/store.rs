@@ -5,15 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use limiter_core::math::{self, Draw};
 use limiter_core::{
-    Clock, Cost, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp,
-    Verdict, check_request,
+    Clock, Cost, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError, Verdict,
+    check_request,
 };
 
-use crate::counters::Counters;
-use crate::fingerprint::{Fingerprint, Secret};
-use crate::shard::{SLOTS_PER_VISIT, Shard};
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Mutex, lock, try_lock};
+use crate::plan_shard::PlanShard;
+use crate::sharded::Sharded;
 use crate::{MemoryStats, MemoryStoreBuilder};
 
 /// Keeps limiter state in this process, and decides with the core's own math.
@@ -48,21 +45,9 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    shards: Box<[Padded<Mutex<Shard>>]>,
-    next_visit: Padded<AtomicUsize>,
-    counters: Padded<Counters>,
-    secret: Secret,
-    clock: Arc<dyn Clock>,
+    keys: Sharded<PlanShard>,
     random: Arc<dyn RandomSource>,
 }
-
-/// Keeps what two threads write off each other's cache lines.
-#[repr(align(128))]
-struct Padded<T>(T);
-
-/// How many keys a shard is meant for: few enough that to rebuild one takes microseconds.
-const KEYS_PER_SHARD: usize = 1024;
-const MAX_SHARDS: usize = 16_384;
 
 impl MemoryStore {
     /// Makes a store for a million keys, on the system's clock.
@@ -81,15 +66,8 @@ impl MemoryStore {
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
     ) -> Self {
-        let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
         Self {
-            shards: (0..shards.next_power_of_two())
-                .map(|_| Padded(Mutex::new(Shard::default())))
-                .collect(),
-            next_visit: Padded(AtomicUsize::new(0)),
-            counters: Padded(Counters::new(max_keys)),
-            secret: Secret::random(),
-            clock,
+            keys: Sharded::new(max_keys, clock),
             random,
         }
     }
@@ -107,8 +85,9 @@ impl MemoryStore {
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
         let draw = self.draw(plans);
-        self.on_shard(key, |shard, key, now| {
-            shard.run(key, plans, now, &self.counters.0, |states, now| {
+        let key = self.keys.secret().fingerprint(key);
+        self.keys.on_shard(key, |shard, now, counters| {
+            shard.run(key, plans, now, counters, |states, now| {
                 math::decide(plans, states, now, cost, draw)
             })
         })
@@ -120,8 +99,9 @@ impl MemoryStore {
     /// [`StoreError::Request`] for a call that can never be answered.
     pub fn peek_sync(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        self.on_shard(key, |shard, key, now| {
-            shard.run(key, plans, now, &self.counters.0, |states, now| {
+        let key = self.keys.secret().fingerprint(key);
+        self.keys.on_shard(key, |shard, now, counters| {
+            shard.run(key, plans, now, counters, |states, now| {
                 math::peek(plans, states, now, cost)
             })
         })
@@ -138,8 +118,9 @@ impl MemoryStore {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        self.on_shard(key, |shard, key, now| {
-            shard.run(key, plans, now, &self.counters.0, |states, now| {
+        let key = self.keys.secret().fingerprint(key);
+        self.keys.on_shard(key, |shard, now, counters| {
+            shard.run(key, plans, now, counters, |states, now| {
                 math::refund(plans, states, now, cost)
             })
         })
@@ -151,8 +132,9 @@ impl MemoryStore {
     /// [`StoreError::Request`] for a call that can never be answered.
     pub fn reset_sync(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         check_request(plans, None)?;
-        self.on_shard(key, |shard, key, now| {
-            shard.reset(key, plans, now, &self.counters.0);
+        let key = self.keys.secret().fingerprint(key);
+        self.keys.on_shard(key, |shard, now, counters| {
+            shard.reset(key, plans, now, counters);
         });
         Ok(())
     }
@@ -161,52 +143,13 @@ impl MemoryStore {
     ///
     /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
     pub fn sweep(&self) {
-        let now = self.clock.now();
-        for shard in &self.shards {
-            lock(&shard.0).sweep_all(now, &self.counters.0);
-        }
+        self.keys.sweep();
     }
 
     /// Says how full the store is, and what its cap cost.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
-        self.counters.0.stats()
-    }
-
-    /// Runs `work` with the shard of `key` locked, at the time read under that lock; then tends the shards a little.
-    fn on_shard<R>(
-        &self,
-        key: &Key,
-        work: impl FnOnce(&mut Shard, Fingerprint, Timestamp) -> R,
-    ) -> R {
-        let key = self.secret.fingerprint(key);
-        let (answer, now, visit) = {
-            let mut shard = lock(self.shard_of(key));
-            let now = self.clock.now();
-            let answer = work(&mut shard, key, now);
-            let visit = shard.tend(now, &self.counters.0);
-            (answer, now, visit)
-        };
-        if visit {
-            self.visit_next_shard(now);
-        }
-        answer
-    }
-
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "there is a power of two of shards, and the index is masked by it"
-    )]
-    fn shard_of(&self, key: Fingerprint) -> &Mutex<Shard> {
-        &self.shards[low_bits(key.rest) & (self.shards.len() - 1)].0
-    }
-
-    /// Sweeps a piece of the shard whose turn it is, unless somebody is using it.
-    fn visit_next_shard(&self, now: Timestamp) {
-        let turn = self.next_visit.0.fetch_add(1, Relaxed) & (self.shards.len() - 1);
-        if let Some(mut shard) = self.shards.get(turn).and_then(|shard| try_lock(&shard.0)) {
-            shard.sweep(SLOTS_PER_VISIT, now, &self.counters.0);
-        }
+        self.keys.stats()
     }
 
     /// Draws lots if one of `plans` needs them.
@@ -218,14 +161,6 @@ impl MemoryStore {
             Draw::LOWEST
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the high bits are not wanted"
-)]
-const fn low_bits(bits: u64) -> usize {
-    bits as usize
 }
 
 impl Default for MemoryStore {

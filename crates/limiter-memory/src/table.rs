@@ -1,7 +1,15 @@
 //! [`Table`]: fingerprints to entries, in one flat allocation.
 
-use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
+
+/// What a table keeps for a key.
+pub(crate) trait Entry {
+    /// Nothing, as vacant slots have it.
+    const NONE: Self;
+
+    /// Returns the microsecond since the epoch from which on nothing in the entry means anything.
+    fn expires_at_us(&self) -> u64;
+}
 
 /// An open-addressing table in the order of its fingerprints, with gaps.
 ///
@@ -9,27 +17,36 @@ use crate::fingerprint::Fingerprint;
 /// neighbours is sorted: a search ends at the first slot that is not smaller, an insertion shifts the rest of a run up, a
 /// removal shifts it back down, and no tombstone stays. A rebuild is one pass from front to back. There is no wrapping
 /// round: the last homes spill into a tail.
-#[derive(Default)]
-pub(crate) struct Table {
-    slots: Vec<Slot>,
+pub(crate) struct Table<E> {
+    slots: Vec<Slot<E>>,
     homes: usize,
     occupied: usize,
 }
 
 /// One place in a [`Table`].
-pub(crate) struct Slot {
+pub(crate) struct Slot<E> {
     fingerprint: Fingerprint,
-    entry: Entry,
+    entry: E,
 }
 
-impl Slot {
+impl<E> Default for Table<E> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            homes: 0,
+            occupied: 0,
+        }
+    }
+}
+
+impl<E: Entry> Slot<E> {
     const VACANT: Self = Self {
         fingerprint: Fingerprint::VACANT,
-        entry: Entry::NONE,
+        entry: E::NONE,
     };
 
     /// Returns what is in the slot, unless it is vacant.
-    pub(crate) fn entry(&self) -> Option<&Entry> {
+    pub(crate) fn entry(&self) -> Option<&E> {
         (!self.is_vacant()).then_some(&self.entry)
     }
 
@@ -47,7 +64,7 @@ const MIN_LOAD: usize = 30;
 /// The fewest homes by which a table grows.
 const MIN_GROWTH: usize = 8;
 
-impl Table {
+impl<E: Entry> Table<E> {
     /// Returns how many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.occupied
@@ -58,7 +75,7 @@ impl Table {
         self.slots.len()
     }
 
-    pub(crate) fn get_mut(&mut self, fingerprint: Fingerprint) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, fingerprint: Fingerprint) -> Option<&mut E> {
         let index = self.lower_bound(fingerprint);
         self.slots
             .get_mut(index)
@@ -67,12 +84,12 @@ impl Table {
     }
 
     /// Returns the slot at `index`, or `None` beyond the last.
-    pub(crate) fn at(&self, index: usize) -> Option<&Slot> {
+    pub(crate) fn at(&self, index: usize) -> Option<&Slot<E>> {
         self.slots.get(index)
     }
 
     /// Returns all entries.
-    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut E> {
         self.slots
             .iter_mut()
             .filter(|slot| !slot.is_vacant())
@@ -80,7 +97,7 @@ impl Table {
     }
 
     /// Adds an entry under a fingerprint that has none, growing if need be.
-    pub(crate) fn insert(&mut self, fingerprint: Fingerprint, entry: Entry) {
+    pub(crate) fn insert(&mut self, fingerprint: Fingerprint, entry: E) {
         if self.occupied * 100 >= self.homes * MAX_LOAD {
             self.grow();
         }
@@ -113,7 +130,7 @@ impl Table {
         let Some(rest) = self.slots.get_mut(index..) else {
             return;
         };
-        let stays = |(at, slot): (usize, &Slot)| {
+        let stays = |(at, slot): (usize, &Slot<E>)| {
             at > index && (slot.is_vacant() || home(slot.fingerprint, homes) == at)
         };
         let end = (index..).zip(rest.iter()).position(stays);
@@ -193,6 +210,7 @@ fn home(fingerprint: Fingerprint, homes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan_entry::PlanEntry;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -224,11 +242,11 @@ mod tests {
         proptest::collection::vec(step, 0..400)
     }
 
-    fn apply(table: &mut Table, model: &mut BTreeSet<Fingerprint>, step: &Step) {
+    fn apply(table: &mut Table<PlanEntry>, model: &mut BTreeSet<Fingerprint>, step: &Step) {
         match *step {
             Step::Insert(key) => {
                 if model.insert(key) {
-                    table.insert(key, Entry::NONE);
+                    table.insert(key, PlanEntry::NONE);
                 }
             }
             Step::Remove(key) => {
@@ -264,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_slot_takes_40_bytes() {
-        assert_eq!(size_of::<Slot>(), 40);
+        assert_eq!(size_of::<Slot<PlanEntry>>(), 40);
     }
 
     #[test]
@@ -273,8 +291,8 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         for keys in 1..=20_000 {
             let (place, rest) = (random.u64(..u64::MAX), random.u64(..));
-            table.insert(Fingerprint { place, rest }, Entry::NONE);
-            let bytes = table.slots() * size_of::<Slot>();
+            table.insert(Fingerprint { place, rest }, PlanEntry::NONE);
+            let bytes = table.slots() * size_of::<Slot<PlanEntry>>();
             assert!(
                 keys < 500 || bytes <= 64 * keys,
                 "{bytes} bytes for {keys} keys"
@@ -289,7 +307,8 @@ mod tests {
             place: place << 54,
             rest: 0,
         });
-        keys.clone().for_each(|key| table.insert(key, Entry::NONE));
+        keys.clone()
+            .for_each(|key| table.insert(key, PlanEntry::NONE));
         keys.for_each(|key| table.remove(key));
         table.shrink();
         assert_eq!(table.slots.capacity(), 0);

@@ -1,13 +1,14 @@
-//! [`Entry`]: all that is remembered of one key.
+//! [`PlanEntry`]: all that is remembered of one key under plans.
 
 use limiter_core::math::{BucketState, FixedState, State};
 use limiter_core::{Plan, PlanName, Timestamp};
 use smallvec::SmallVec;
 
 use crate::origins::{Kind, OriginId, Origins};
+use crate::table::Entry;
 
 /// All that is remembered of one key: 24 bytes, and nothing on the heap, for one token bucket or fixed window.
-pub(crate) enum Entry {
+pub(crate) enum PlanEntry {
     /// One token bucket or fixed window.
     One(Inline),
     /// Any other set of states; `None` in a vacant slot.
@@ -35,10 +36,23 @@ pub(crate) struct Kept {
 /// The states of a chain of plans, in their order.
 pub(crate) type States = SmallVec<[Option<State>; 2]>;
 
-impl Entry {
-    /// Nothing, as vacant slots have it.
-    pub(crate) const NONE: Self = Self::Many(None);
+impl Entry for PlanEntry {
+    const NONE: Self = Self::Many(None);
 
+    fn expires_at_us(&self) -> u64 {
+        match self {
+            Self::One(inline) => inline.expires_at_us(),
+            Self::Many(kept) => kept
+                .iter()
+                .flatten()
+                .map(Kept::expires_at_us)
+                .max()
+                .unwrap_or(0),
+        }
+    }
+}
+
+impl PlanEntry {
     /// Packs `kept` as small as it goes; `None` if it is empty.
     pub(crate) fn pack(kept: Vec<Kept>, origins: &mut Origins) -> Option<Self> {
         match kept.as_slice() {
@@ -53,19 +67,6 @@ impl Entry {
         match std::mem::replace(self, Self::NONE) {
             Self::One(inline) => inline.unpack(origins).into_iter().collect(),
             Self::Many(kept) => kept.map_or_else(Vec::new, <[Kept]>::into_vec),
-        }
-    }
-
-    /// Returns the microsecond since the epoch from which on nothing in the entry means anything.
-    pub(crate) fn expires_at_us(&self) -> u64 {
-        match self {
-            Self::One(inline) => inline.expires_at_us(),
-            Self::Many(kept) => kept
-                .iter()
-                .flatten()
-                .map(Kept::expires_at_us)
-                .max()
-                .unwrap_or(0),
         }
     }
 
