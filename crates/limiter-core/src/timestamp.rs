@@ -54,6 +54,12 @@ impl Timestamp {
         Self(self.0.saturating_add(wait).min(Self::MAX.0))
     }
 
+    /// Returns the moment `wait` later, be it beyond [`Timestamp::MAX`]: only to look ahead, never to be kept.
+    pub(crate) fn looking_ahead(self, wait: Duration) -> Self {
+        let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(wait))
+    }
+
     /// Returns the moment `span` earlier, at least [`Timestamp::EPOCH`]. Parts of a microsecond are dropped.
     #[must_use]
     pub fn saturating_sub(self, span: Duration) -> Self {

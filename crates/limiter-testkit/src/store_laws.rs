@@ -78,6 +78,7 @@ macro_rules! store_laws {
             refund_gives_back_the_units_that_leave_first
             refund_keeps_the_fraction_of_a_token
             refund_of_what_has_returned_gives_nothing
+            refund_where_nothing_is_spent_changes_nothing
             refund_reaches_every_named_plan
             reset_forgets_only_what_is_named
             reset_forgets_what_another_algorithm_left

@@ -100,7 +100,7 @@ fn answer(
         until(now, passes_at_us)
     };
     if !admitted {
-        let then = now.saturating_add(retry_after);
+        let then = now.looking_ahead(retry_after);
         for ((plan, state), answer) in plans.iter().zip(in_step(states)).zip(&mut answers) {
             answer.free_after_wait = plan.limit().remaining(state, then);
         }

@@ -150,9 +150,10 @@ impl Limit {
         }
     }
 
-    /// Returns the state after `cost` was given back.
+    /// Returns the state after `cost` was given back: as it was, if nothing of it is spent any more.
     pub(super) fn refund(&self, state: Option<State>, now: Timestamp, cost: Cost) -> Option<State> {
         match (self, state?) {
+            (_, state) if state.expires_at_us() <= now.as_micros() => Some(state),
             (Self::TokenBucket(_), State::TokenBucket(state)) => {
                 state.refund(now, cost).map(State::TokenBucket)
             }

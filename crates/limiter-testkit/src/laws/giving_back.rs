@@ -66,6 +66,31 @@ pub async fn refund_of_what_has_returned_gives_nothing(sut: &impl StoreUnderTest
     }
 }
 
+/// Where nothing is spent any more a refund changes nothing, not even what a clock that steps back meets again.
+pub async fn refund_where_nothing_is_spent_changes_nothing(sut: &impl StoreUnderTest) {
+    for plan in each_algorithm(10) {
+        let (probe, refunded, left_alone) = (Probe::of(sut), key("refunded"), key("left alone"));
+        let plans = [plan];
+        probe.spend(&refunded, &plans, 4).await;
+        probe.spend(&left_alone, &plans, 4).await;
+        probe.advance(only(&probe.peek(&refunded, &plans, 1).await).reset_after);
+        let full = probe.refund(&refunded, &plans, 4).await;
+        assert_eq!(
+            full,
+            probe.peek(&left_alone, &plans, 4).await,
+            "{}",
+            plans[0]
+        );
+        probe.clock.step_back(Duration::from_millis(500));
+        let (said, expected) = (
+            probe.peek(&refunded, &plans, 10).await,
+            probe.peek(&left_alone, &plans, 10).await,
+        );
+        assert_eq!(said, expected, "{}", plans[0]);
+        probe.advance(Duration::from_secs(2));
+    }
+}
+
 /// A refund under a chain reaches every plan of it, shadow ones too, and no other.
 pub async fn refund_reaches_every_named_plan(sut: &impl StoreUnderTest) {
     let (probe, user) = (Probe::of(sut), key("user"));

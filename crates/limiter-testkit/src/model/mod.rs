@@ -73,10 +73,11 @@ impl Model {
         self.verdict(key, plans, cost, now, said)
     }
 
-    /// Gives `cost` back under each of `plans`, at most what is spent.
+    /// Gives `cost` back under each of `plans`, at most what is spent. Where nothing is, nothing changes.
     pub fn refund(&mut self, key: &Key, plans: &[Plan], cost: Cost, now: Timestamp) -> Verdict {
         for plan in plans {
-            if let Some(kept) = self.own(key, plan).cloned() {
+            let own = self.own(key, plan).cloned();
+            if let Some(kept) = own.filter(|kept| kept.unused_from() > micros(now)) {
                 self.keep(key, plan, kept.after_refund(micros(now), units(cost)));
             }
         }

@@ -13,21 +13,23 @@ const FILL_MAX: Duration = Duration::from_secs(20 * 366 * 86_400);
 /// Returns limits of all algorithms: small and huge numbers, periods of a millisecond to a year.
 pub fn limits() -> impl Strategy<Value = Limit> + Clone {
     prop_oneof![
-        4 => buckets(),
+        4 => token_buckets(),
         4 => sliding_windows(),
         3 => suppressing_windows(),
         2 => fixed_windows(),
     ]
 }
 
-fn buckets() -> impl Strategy<Value = Limit> + Clone {
+/// Returns token buckets that fill within twenty years.
+pub fn token_buckets() -> impl Strategy<Value = Limit> + Clone {
     let asked = (units(), units(), periods()).prop_map(|(capacity, refill, period)| {
         TokenBucket::new(refill, period).with_capacity(capacity)
     });
     accepted(asked).prop_filter("fills within years", |limit| limit.window() < FILL_MAX)
 }
 
-fn sliding_windows() -> impl Strategy<Value = Limit> + Clone {
+/// Returns sliding windows, some with a granularity of their own.
+pub fn sliding_windows() -> impl Strategy<Value = Limit> + Clone {
     let asked = (units(), periods(), granularities()).prop_map(|(limit, window, parts)| {
         let sliding = SlidingWindow::new(limit, window);
         match parts {
@@ -38,7 +40,8 @@ fn sliding_windows() -> impl Strategy<Value = Limit> + Clone {
     accepted(asked)
 }
 
-fn suppressing_windows() -> impl Strategy<Value = Limit> + Clone {
+/// Returns suppressing windows, some with no room between their limits.
+pub fn suppressing_windows() -> impl Strategy<Value = Limit> + Clone {
     let percent = prop_oneof![Just(100_u32), 101..=400_u32];
     let asked = (
         1..=300_000_000_u32,
@@ -58,7 +61,8 @@ fn suppressing_windows() -> impl Strategy<Value = Limit> + Clone {
     accepted(asked)
 }
 
-fn fixed_windows() -> impl Strategy<Value = Limit> + Clone {
+/// Returns fixed windows.
+pub fn fixed_windows() -> impl Strategy<Value = Limit> + Clone {
     let asked = (units(), periods()).prop_map(|(limit, window)| FixedWindow::new(limit, window));
     accepted(asked)
 }

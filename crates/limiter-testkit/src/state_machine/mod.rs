@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestError, TestRunne
 use crate::StoreUnderTest;
 
 pub use history::{Call, History, Step, Wait, histories};
-pub use limits::limits;
+pub use limits::{fixed_windows, limits, sliding_windows, suppressing_windows, token_buckets};
 pub use run::{Mismatch, replay};
 
 /// How many histories [`store_laws!`](crate::store_laws) replays if it is told no number.

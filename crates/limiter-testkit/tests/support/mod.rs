@@ -1,4 +1,9 @@
 //! A store on the core's math: right as it stands, or with one deliberate fault.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what a test is made of may panic"
+)]
 #![allow(dead_code, reason = "not every test has every fault")]
 
 use std::collections::HashMap;
@@ -57,6 +62,7 @@ pub(crate) enum Fault {
 }
 
 type States = HashMap<(Vec<u8>, String), State>;
+type Floored = HashMap<Vec<u8>, (u64, Timestamp)>;
 
 #[derive(Clone)]
 pub(crate) struct MathStore {
@@ -67,7 +73,7 @@ pub(crate) struct MathStore {
     /// Makes one call one step.
     step: Arc<Mutex<()>>,
     /// Whole tokens spent, and since when: the state of the store that floors.
-    floored: Arc<Mutex<HashMap<Vec<u8>, (u64, Timestamp)>>>,
+    floored: Arc<Mutex<Floored>>,
 }
 
 impl MathStore {

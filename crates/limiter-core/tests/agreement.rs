@@ -1,0 +1,169 @@
+//! The math decides like the model, decision by decision.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what a test is made of may panic"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use limiter_core::math::{self, Draw, State};
+use limiter_core::{Cost, Key, Limit, Plan, Timestamp};
+use limiter_testkit::Model;
+use limiter_testkit::state_machine::limits;
+use proptest::prelude::*;
+use support::{noon, plan, seeds, settings};
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Event {
+    Acquire {
+        cost: u32,
+        bits: u64,
+    },
+    Peek {
+        cost: u32,
+    },
+    Refund {
+        cost: u32,
+    },
+    Reset,
+    Wait {
+        thousandths: u32,
+    },
+    WaitMicros(u64),
+    /// As long as the last answer said, and a microsecond less or more.
+    WaitAsTold {
+        off_by: i8,
+    },
+    StepBack(u64),
+    Change {
+        nth: usize,
+        limit: Limit,
+    },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let cost = || prop_oneof![6 => 1..=3_u32, 3 => 4..=12_u32, 1 => 1..=1_000_000_000_u32];
+    let bits = prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
+    let event = prop_oneof![
+        14 => (cost(), bits).prop_map(|(cost, bits)| Event::Acquire { cost, bits }),
+        2 => cost().prop_map(|cost| Event::Peek { cost }),
+        3 => cost().prop_map(|cost| Event::Refund { cost }),
+        1 => Just(Event::Reset),
+        4 => (0..=1_100_u32).prop_map(|thousandths| Event::Wait { thousandths }),
+        3 => prop_oneof![1..=50_u64, 1..=3_000_000_u64].prop_map(Event::WaitMicros),
+        3 => (-1..=1_i8).prop_map(|off_by| Event::WaitAsTold { off_by }),
+        2 => prop_oneof![1..=50_u64, 1..=90_000_000_u64].prop_map(Event::StepBack),
+        2 => (0..4_usize, limits()).prop_map(|(nth, limit)| Event::Change { nth, limit }),
+    ];
+    prop::collection::vec(event, 1..=60)
+}
+
+proptest! {
+    #![proptest_config(settings(seeds!("agreement")))]
+
+    #[test]
+    fn prop_decide_agrees_with_the_model(plans in support::chains(), events in events()) {
+        let mut both = Both::new(plans);
+        for event in events {
+            both.happen(event)?;
+        }
+    }
+}
+
+/// The math and the model side by side.
+struct Both {
+    plans: Vec<Plan>,
+    states: Vec<Option<State>>,
+    model: Model,
+    key: Key,
+    now: Timestamp,
+    told: Duration,
+}
+
+impl Both {
+    fn new(plans: Vec<Plan>) -> Self {
+        Self {
+            states: vec![None; plans.len()],
+            plans,
+            model: Model::default(),
+            key: Key::new("key").unwrap(),
+            now: noon(),
+            told: Duration::ZERO,
+        }
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), TestCaseError> {
+        let (key, now) = (&self.key, self.now);
+        let (said, expected) = match event {
+            Event::Acquire { cost, bits } => {
+                let (cost, draw) = (self.cost(cost), Draw::from_random(bits));
+                let said = math::decide(&self.plans, &mut self.states, now, cost, draw);
+                (
+                    said,
+                    self.model.try_acquire(key, &self.plans, cost, now, draw),
+                )
+            }
+            Event::Peek { cost } => {
+                let cost = self.cost(cost);
+                let said = math::peek(&self.plans, &self.states, now, cost);
+                (said, self.model.peek(key, &self.plans, cost, now))
+            }
+            Event::Refund { cost } => {
+                let cost = self.cost(cost);
+                let said = math::refund(&self.plans, &mut self.states, now, cost);
+                (said, self.model.refund(key, &self.plans, cost, now))
+            }
+            Event::Reset => {
+                self.states.fill(None);
+                self.model.reset(key, &self.plans);
+                return Ok(());
+            }
+            other => {
+                self.turn(other);
+                return Ok(());
+            }
+        };
+        self.told = said.retry_after;
+        prop_assert_eq!(said, expected, "under {:?}", self.plans);
+        Ok(())
+    }
+
+    fn turn(&mut self, event: Event) {
+        let ahead = match event {
+            Event::Wait { thousandths } => self.plans[0].limit().window() / 1_000 * thousandths,
+            Event::WaitMicros(micros) => Duration::from_micros(micros),
+            Event::WaitAsTold { off_by: -1 } => self.told.saturating_sub(Duration::from_micros(1)),
+            Event::WaitAsTold { off_by: 0 } => self.told,
+            Event::WaitAsTold { .. } => self.told + Duration::from_micros(1),
+            Event::StepBack(micros) => {
+                self.now = self.now.saturating_sub(Duration::from_micros(micros));
+                return;
+            }
+            Event::Change { nth, limit } => {
+                let nth = nth % self.plans.len();
+                let changed = plan(self.plans[nth].name().as_str(), limit);
+                let enforced = self.plans[nth].is_enforced();
+                self.plans[nth] = if enforced {
+                    changed
+                } else {
+                    changed.in_shadow()
+                };
+                return;
+            }
+            _ => return,
+        };
+        let whole = Duration::from_micros(u64::try_from(ahead.as_micros()).unwrap());
+        self.now = self
+            .now
+            .saturating_add(whole.min(Duration::from_secs(366 * 86_400)));
+    }
+
+    fn cost(&self, asked: u32) -> Cost {
+        let most = self.plans.iter().map(|plan| plan.limit().max_cost()).min();
+        support::cost(asked.min(most.unwrap()))
+    }
+}

@@ -1,0 +1,107 @@
+//! The share of requests that a suppressing window refuses, and what a draw makes of it.
+
+mod support;
+
+use limiter_core::math::{Draw, Suppression};
+use limiter_core::{Limit, RandomSource, SuppressingWindow, seconds};
+use limiter_testkit::SeededRandom;
+use limiter_testkit::state_machine::suppressing_windows;
+use proptest::prelude::*;
+use support::{Desk, asks, cost, seeds, settings};
+
+proptest! {
+    #![proptest_config(settings(seeds!("suppression")))]
+
+    /// All at once: the window's average is what is observed, and the last second holds all of it.
+    #[test]
+    fn prop_refused_share_is_one_minus_soft_rate_over_observed_rate(
+        soft in 1..=1_000_u32,
+        more in 1..=1_000_u32,
+        before in 0..=2_000_u32,
+        window_s in 1..=20_u32,
+    ) {
+        let asked = SuppressingWindow::new(soft, seconds(window_s)).with_hard_limit(soft + more);
+        let mut desk = Desk::of(asked.try_into().unwrap());
+        for _ in 0..before {
+            let _ = desk.acquire(cost(1), Draw::LOWEST);
+        }
+        let verdict = desk.acquire(cost(1), Draw::LOWEST);
+        let observed = u64::from(before) + 1;
+        let share = verdict.plans[0].suppression.millionths();
+        if observed <= soft.into() {
+            prop_assert_eq!(share, 0);
+        } else if observed >= (soft + more).into() {
+            prop_assert_eq!(share, 1_000_000);
+        } else {
+            let rate_s = u64::from(soft) * 1_000_000 / u64::from(window_s) / observed;
+            let average = u64::from(soft) * 1_000_000 / observed;
+            prop_assert_eq!(u64::from(share), 1_000_000 - rate_s.min(average));
+        }
+    }
+
+    #[test]
+    fn prop_draw_decides_by_the_refused_share(limit in suppressing_windows(), asks in asks()) {
+        let mut desk = Desk::of(limit);
+        for ask in asks {
+            let told = desk.clone();
+            let (cost, verdict) = desk.ask(ask);
+            let refused = verdict.plans[0].suppression.millionths();
+            for draw in [0, refused.saturating_sub(1), refused, 999_999] {
+                let mut again = told.clone();
+                again.now = desk.now;
+                let bits = ((u128::from(draw) << 64) / 1_000_000 + 1).min(u64::MAX.into());
+                let draw = Draw::from_random(u64::try_from(bits).unwrap());
+                let answer = again.acquire(cost, draw);
+                prop_assert_eq!(answer.plans[0].suppression.millionths(), refused);
+                prop_assert_eq!(answer.admitted, draw.get() >= refused);
+            }
+        }
+    }
+
+    /// The more is asked for, the more is refused.
+    #[test]
+    fn prop_refused_share_grows_with_what_is_observed(limit in suppressing_windows(), count in 1..=60_u32) {
+        let mut desk = Desk::of(limit);
+        let units = cost((limit.max_cost() / 10).max(1));
+        let mut last = Suppression::NONE;
+        for _ in 0..count {
+            let share = desk.acquire(units, Draw::LOWEST).plans[0].suppression;
+            prop_assert!(share >= last);
+            last = share;
+        }
+    }
+
+    #[test]
+    fn prop_draws_are_spread_over_their_range(bits: u64) {
+        let draw = Draw::from_random(bits).get();
+        prop_assert_eq!(u128::from(draw), u128::from(bits) * 1_000_000 / (1 << 64));
+        prop_assert_eq!(Suppression::from_millionths(draw).millionths(), draw);
+    }
+}
+
+/// Of many requests at one and the same observed rate, the stated share is refused.
+#[test]
+fn stated_share_is_refused_in_the_long_run() {
+    let limit: Limit = "suppressing 100/s hard 1000".parse().unwrap();
+    let mut loaded = Desk::of(limit);
+    for _ in 0..399 {
+        let _ = loaded.acquire(cost(1), Draw::LOWEST);
+    }
+    let random = SeededRandom::new(2026);
+    let admitted = (0..20_000).filter(|_| {
+        let draw = Draw::from_random(random.next_u64());
+        loaded.clone().acquire(cost(1), draw).admitted
+    });
+    let admitted = admitted.count();
+    assert!(
+        (4_800..=5_200).contains(&admitted),
+        "{admitted} of 20000 at a share of a quarter"
+    );
+}
+
+#[test]
+fn shares_beyond_all_are_all() {
+    assert_eq!(Suppression::from_millionths(u32::MAX), Suppression::ALL);
+    assert_eq!(Draw::from_random(u64::MAX).get(), 999_999);
+    assert_eq!(Draw::from_random(0), Draw::LOWEST);
+}
