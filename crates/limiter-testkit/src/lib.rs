@@ -31,6 +31,7 @@
 //! limiter_testkit::store_laws!(MyStore(ModelStore::new()));
 //! ```
 
+pub mod abuse;
 pub mod laws;
 mod manual_clock;
 mod manual_random;
