@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use limiter_core::abuse;
+use limiter_core::abuse::{self, AbuseState};
 use limiter_core::{AbusePolicy, AbuseRepository, AbuseVerdict, Block, Clock, Key, StoreError};
 
-use crate::abuse_shard::AbuseShard;
+use crate::abuse_shard::{AbuseEntry, AbuseShard};
 use crate::sharded::Sharded;
+use crate::table::Slot;
 use crate::{MemoryStats, MemoryStoreBuilder};
 
 /// Keeps attempts and blocks in this process, and decides with the core's own math.
@@ -107,6 +108,15 @@ impl MemoryAbuseStore {
         })
     }
 
+    /// Returns how many bytes are held for `key` under `policy`, its slot in the table included; 0 if none are.
+    #[must_use]
+    pub fn bytes_of(&self, key: &Key, policy: &AbusePolicy) -> usize {
+        let key = self.keys.secret().fingerprint_under(policy.name(), key);
+        self.keys.on_shard(key, |shard, now, _| {
+            shard.look(key, now, |state, _| bytes(state))
+        })
+    }
+
     /// Frees every key that has been idle for more than a second past its expiry, one shard at a time.
     ///
     /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
@@ -119,6 +129,10 @@ impl MemoryAbuseStore {
     pub fn stats(&self) -> MemoryStats {
         self.keys.stats()
     }
+}
+
+fn bytes(state: Option<&AbuseState>) -> usize {
+    state.map_or(0, |state| state.bytes() + size_of::<Slot<AbuseEntry>>())
 }
 
 impl Default for MemoryAbuseStore {
