@@ -103,17 +103,14 @@ pub async fn block_that_ends_later_wins(sut: &impl AbuseStoreUnderTest) {
     );
 }
 
-/// The scope is that of the block in force, whichever counts are reached meanwhile.
+/// The scope is that of the block in force, though by now only another tier's count is reached.
 pub async fn scope_is_that_of_the_block_in_force(sut: &impl AbuseStoreUnderTest) {
-    let policy = two_tiers().while_blocked(WhileBlocked::Ignore);
-    let probe = Probe::of(sut, built(policy));
-    for _ in 0..3 {
-        let _ = probe.record().await;
-    }
-    for _ in 0..10 {
-        let verdict = probe.record().await;
-        assert_eq!(scope_and_wait(&verdict), Some(("temp", seconds(30))));
-    }
+    let probe = Probe::of(sut, built(two_tiers()));
+    let _ = probe.record_times(6).await;
+    probe.advance(minutes(90));
+    let third = probe.record_times(3).await;
+    assert_eq!(counts(&third), [3, 3]);
+    assert_eq!(scope_and_wait(&third), Some(("long", minutes(30))));
 }
 
 /// Attempts while blocked count, unless the policy says otherwise.
