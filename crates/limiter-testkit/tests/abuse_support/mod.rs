@@ -163,12 +163,7 @@ impl MathStore {
     /// Changes a right answer in the way of the fault.
     fn spoil(&self, policy: &AbusePolicy, mut verdict: AbuseVerdict) -> AbuseVerdict {
         let reached = |(tier, count): &(&TierRule, &u32)| **count >= tier.threshold();
-        let hardest = policy
-            .tiers()
-            .iter()
-            .zip(&verdict.counts)
-            .filter(reached)
-            .next_back();
+        let hardest = policy.tiers().iter().zip(&verdict.counts).rfind(reached);
         match (self.fault, hardest) {
             (Fault::CountsFirst, None) => verdict.block = None,
             (Fault::ScopeByCounts, Some((tier, _))) => {
