@@ -38,6 +38,10 @@ enum Event {
     WaitAsTold {
         off_by: i8,
     },
+    /// As long as increments of the first plan share a sub-bucket, and this much more, less one microsecond.
+    WaitGranularity {
+        more_us: u64,
+    },
     StepBack(u64),
     Change {
         nth: usize,
@@ -56,6 +60,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => (0..=1_100_u32).prop_map(|thousandths| Event::Wait { thousandths }),
         3 => prop_oneof![1..=50_u64, 1..=3_000_000_u64].prop_map(Event::WaitMicros),
         3 => (-1..=1_i8).prop_map(|off_by| Event::WaitAsTold { off_by }),
+        2 => (0..=2_u64).prop_map(|more_us| Event::WaitGranularity { more_us }),
         2 => prop_oneof![1..=50_u64, 1..=90_000_000_u64].prop_map(Event::StepBack),
         2 => (0..4_usize, limits()).prop_map(|(nth, limit)| Event::Change { nth, limit }),
     ];
@@ -139,6 +144,10 @@ impl Both {
             Event::WaitAsTold { off_by: -1 } => self.told.saturating_sub(Duration::from_micros(1)),
             Event::WaitAsTold { off_by: 0 } => self.told,
             Event::WaitAsTold { .. } => self.told + Duration::from_micros(1),
+            Event::WaitGranularity { more_us } => {
+                let granularity_us = support::granularity_us(self.plans[0].limit());
+                Duration::from_micros(granularity_us + more_us - 1)
+            }
             Event::StepBack(micros) => {
                 self.now = self.now.saturating_sub(Duration::from_micros(micros));
                 return;

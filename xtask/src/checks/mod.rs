@@ -38,6 +38,18 @@ pub(crate) fn documentation(_: &Workspace) -> Result<(), Problem> {
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// Installs the servers that the tests start, where they are missing.
+pub(crate) fn servers(_: &Workspace) -> Result<(), Problem> {
+    let mut command = cargo([
+        "run",
+        "--quiet",
+        "--package",
+        "limiter-testkit",
+        "--all-features",
+    ]);
+    run(command.args(["--example", "install_servers"]))
+}
+
 pub(crate) fn tests(_: &Workspace) -> Result<(), Problem> {
     run(&mut cargo([
         "test",

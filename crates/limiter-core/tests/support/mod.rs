@@ -47,6 +47,8 @@ enum Gap {
     Micros(u64),
     /// A part of the window of the first plan.
     Thousandths(u32),
+    /// As long as increments of the first plan share a sub-bucket, and this much more, less one microsecond.
+    Granularity(u64),
 }
 
 /// One year: the longest history ends before the last moment there is.
@@ -59,6 +61,7 @@ pub(crate) fn asks() -> impl Strategy<Value = Vec<Ask>> {
         2 => (1..=40_u64).prop_map(Gap::Micros),
         4 => (0..=400_u32).prop_map(Gap::Thousandths),
         1 => (400..=1_500_u32).prop_map(Gap::Thousandths),
+        2 => (0..=2_u64).prop_map(Gap::Granularity),
     ];
     let cost = prop_oneof![6 => 1..=2_u32, 2 => 3..=12_u32, 1 => 1..=1_000_000_000_u32];
     let bits = prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
@@ -116,6 +119,7 @@ impl Desk {
     pub(crate) fn gap_us(&self, ask: Ask) -> u64 {
         match ask.wait {
             Gap::Micros(us) => us,
+            Gap::Granularity(more_us) => granularity_us(self.limit()) + more_us - 1,
             Gap::Thousandths(part) => {
                 let window = self.limit().window().as_micros();
                 let gap = u64::try_from(window * u128::from(part) / 1_000).unwrap();
@@ -161,6 +165,15 @@ impl Desk {
             }
         }
         admissions
+    }
+}
+
+/// Returns how long increments share a sub-bucket; one microsecond where there are none.
+pub(crate) fn granularity_us(limit: &Limit) -> u64 {
+    match limit {
+        Limit::SlidingWindow(rule) => rule.granularity_us(),
+        Limit::SuppressingWindow(rule) => rule.soft().granularity_us(),
+        _ => 1,
     }
 }
 

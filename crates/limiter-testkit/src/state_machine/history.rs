@@ -77,6 +77,13 @@ pub enum Wait {
         /// How many thousandths.
         thousandths: u32,
     },
+    /// As long as increments of one of the plans share a sub-bucket, and one microsecond less or more.
+    Granularity {
+        /// Which plan, by number.
+        plan: usize,
+        /// How many microseconds more.
+        off_by: i8,
+    },
 }
 
 /// The plans that a history can name.
@@ -131,7 +138,9 @@ fn calls() -> impl Strategy<Value = Step> {
 
 fn waits() -> impl Strategy<Value = Wait> {
     let part = (0..PLANS_MAX, 0..=1_100_u32);
+    let shared = (0..PLANS_MAX, -1..=1_i8);
     prop_oneof![
+        2 => shared.prop_map(|(plan, off_by)| Wait::Granularity { plan, off_by }),
         3 => (-1..=1_i8).prop_map(Wait::Retry),
         2 => (-1..=1_i8).prop_map(Wait::Reset),
         4 => part.prop_map(|(plan, thousandths)| Wait::PartOfWindow { plan, thousandths }),

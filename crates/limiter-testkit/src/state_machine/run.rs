@@ -178,6 +178,10 @@ impl<S: StoreUnderTest> Run<'_, S> {
             Wait::Reset(off_by) => last
                 .and_then(|last| last.plans.first())
                 .map_or(Duration::ZERO, |plan| off(plan.reset_after, off_by)),
+            Wait::Granularity { plan, off_by } => {
+                let limit = self.limits.get(plan % self.limits.len());
+                off(limit.map_or(Duration::ZERO, granularity), off_by)
+            }
             Wait::PartOfWindow { plan, thousandths } => {
                 let limit = self.limits.get(plan % self.limits.len());
                 let window = limit.map_or(Duration::ZERO, Limit::window);
@@ -188,6 +192,14 @@ impl<S: StoreUnderTest> Run<'_, S> {
             }
         }
     }
+}
+
+fn granularity(limit: &Limit) -> Duration {
+    Duration::from_micros(match limit {
+        Limit::SlidingWindow(rule) => rule.granularity_us(),
+        Limit::SuppressingWindow(rule) => rule.soft().granularity_us(),
+        _ => 1,
+    })
 }
 
 fn off(length: Duration, by_us: i8) -> Duration {

@@ -1,0 +1,50 @@
+//! [`BadReply`]: why a reply makes no verdict.
+
+use limiter_core::{Charge, StoreError};
+
+/// Says why the reply to a [`Call`](crate::Call) makes no verdict.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadReply {
+    /// The reply is not of the form that the scripts write.
+    #[error("reply of {len} bytes is not of the form that the script writes")]
+    Malformed {
+        /// How long the reply was.
+        len: usize,
+    },
+    /// The state of a plan was written by another version of the library.
+    #[error("unknown version {version} of the state of plan {plan}")]
+    UnknownVersion {
+        /// The version that it is marked with.
+        version: u8,
+        /// The plan.
+        plan: String,
+    },
+    /// The state of a plan is damaged.
+    #[error("corrupt state of plan {plan}")]
+    Corrupt {
+        /// The plan.
+        plan: String,
+    },
+    /// The script and the library came to different decisions: one of the two has a bug.
+    #[error("script and library disagree on whether the request is admitted")]
+    Disagrees,
+}
+
+impl From<BadReply> for StoreError {
+    fn from(bad: BadReply) -> Self {
+        match bad {
+            BadReply::Malformed { .. } | BadReply::Disagrees => {
+                Self::unavailable(Charge::Possible, bad)
+            }
+            BadReply::UnknownVersion { .. } => Self::misconfigured(
+                "let all nodes use the version of the library that wrote the state, or reset the key",
+                bad,
+            ),
+            BadReply::Corrupt { .. } => Self::misconfigured(
+                "let nothing but the limiter write under its prefix, then reset the key",
+                bad,
+            ),
+        }
+    }
+}

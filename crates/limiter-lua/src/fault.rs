@@ -1,0 +1,169 @@
+//! [`Fault`]: what an error reply of a server means.
+
+use limiter_core::{Cause, Charge, StoreError};
+
+/// What a server's error reply means for a call. Told by the reply's code, never by its wording.
+///
+/// None of these replies leaves half a call behind: the scripts write last, and a server that refuses the write refuses it
+/// whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The server does not have the script. It did not run: load it and call again at once.
+    NoScript,
+    /// The key is served elsewhere, for good. It did not run: call again there.
+    Moved,
+    /// The key is being moved and may be elsewhere. It did not run: ask there, this once.
+    Ask,
+    /// The server cannot take the call at this moment. It did not run: call again a little later, if there is time.
+    NotNow,
+    /// The server was demoted. It did not run: find the new primary and call again.
+    Demoted,
+    /// The server lacks room. It did not run.
+    Overloaded,
+    /// The server is set up wrongly, or holds what it should not. It did not run.
+    Misconfigured(&'static str),
+    /// The server gave an error of no known kind.
+    Unknown,
+}
+
+impl Fault {
+    /// Tells what an error reply means.
+    ///
+    /// `code` is its first word, `detail` the rest. Redis 6.2 wraps an error inside a script in one of its own
+    /// (`ERR Error running script (call to f_...): @user_script:7: -OOM ...`): then the inner code counts.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_lua::Fault;
+    ///
+    /// assert_eq!(Fault::of("NOSCRIPT", "No matching script."), Fault::NoScript);
+    /// assert_eq!(Fault::of("ERR", "Error running script (call to f_1): @user_script:7: -OOM command"), Fault::Overloaded);
+    /// ```
+    #[must_use]
+    pub fn of(code: &str, detail: &str) -> Self {
+        let code = match code {
+            "ERR" => inner_code(detail).unwrap_or(code),
+            _ => code,
+        };
+        match code {
+            "NOSCRIPT" => Self::NoScript,
+            "MOVED" => Self::Moved,
+            "ASK" => Self::Ask,
+            "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" => Self::NotNow,
+            "READONLY" => Self::Demoted,
+            "OOM" | "NOREPLICAS" | "MISCONF" => Self::Overloaded,
+            "ERR" if detail.contains("max number of clients") => Self::Overloaded,
+            "NOPERM" => Self::Misconfigured("grant the user what the README's ACL line lists"),
+            "NOAUTH" | "WRONGPASS" => {
+                Self::Misconfigured("give the user and password that the server knows")
+            }
+            "WRONGTYPE" => Self::Misconfigured("take a prefix that nothing else uses"),
+            "CROSSSLOT" => Self::Misconfigured(
+                "connect to a Redis Cluster as such, not through a proxy that regroups keys",
+            ),
+            "LIMITERSTATE" if detail.starts_with("unknown version") => Self::Misconfigured(
+                "let all nodes use the version of the library that wrote the state, or reset the key",
+            ),
+            "LIMITERSTATE" => Self::Misconfigured(
+                "let nothing but the limiter write under its prefix, then reset the key",
+            ),
+            "ERR" if is_missing_feature(detail) => Self::Misconfigured(
+                "use Redis 6.2 or later, or Valkey, with scripting, and a database that exists",
+            ),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Returns whether a call that got this reply did not run and may be tried again inside its deadline.
+    #[must_use]
+    pub const fn is_retried(self) -> bool {
+        matches!(
+            self,
+            Self::NoScript | Self::Moved | Self::Ask | Self::NotNow | Self::Demoted
+        )
+    }
+
+    /// Makes the error of a call that ends with this reply; `cause` is what the client said.
+    #[must_use]
+    pub fn into_error(self, cause: impl Into<Cause>) -> StoreError {
+        match self {
+            Self::NoScript | Self::Moved | Self::Ask | Self::NotNow | Self::Demoted => {
+                StoreError::unavailable(Charge::Impossible, cause)
+            }
+            Self::Overloaded => StoreError::overloaded(Charge::Impossible, cause),
+            Self::Misconfigured(advice) => StoreError::misconfigured(advice, cause),
+            Self::Unknown => StoreError::unavailable(Charge::Possible, cause),
+        }
+    }
+}
+
+fn inner_code(detail: &str) -> Option<&str> {
+    let (_, inner) = detail
+        .strip_prefix("Error running script")?
+        .split_once(": -")?;
+    inner.split_ascii_whitespace().next()
+}
+
+fn is_missing_feature(detail: &str) -> bool {
+    [
+        "unknown command",
+        "DB index is out of range",
+        "invalid DB index",
+    ]
+    .iter()
+    .any(|start| detail.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_meaning() {
+        for (code, fault) in [
+            ("NOSCRIPT", Fault::NoScript),
+            ("MOVED", Fault::Moved),
+            ("ASK", Fault::Ask),
+            ("TRYAGAIN", Fault::NotNow),
+            ("LOADING", Fault::NotNow),
+            ("BUSY", Fault::NotNow),
+            ("READONLY", Fault::Demoted),
+            ("OOM", Fault::Overloaded),
+            ("NOREPLICAS", Fault::Overloaded),
+            ("SOMETHING", Fault::Unknown),
+            ("ERR", Fault::Unknown),
+        ] {
+            assert_eq!(Fault::of(code, "words"), fault, "{code}");
+        }
+        for code in [
+            "NOPERM",
+            "NOAUTH",
+            "WRONGPASS",
+            "WRONGTYPE",
+            "CROSSSLOT",
+            "LIMITERSTATE",
+        ] {
+            let error = Fault::of(code, "words").into_error("words");
+            assert!(!error.is_outage() && !error.may_have_charged(), "{code}");
+        }
+    }
+
+    #[test]
+    fn errors_wrapped_by_redis_6_are_unwrapped() {
+        let readonly = "Error running script (call to f_1): @user_script:2: @user_script: 2: -READONLY You can't";
+        assert_eq!(Fault::of("ERR", readonly), Fault::Demoted);
+        assert_eq!(
+            Fault::of("ERR", "max number of clients reached"),
+            Fault::Overloaded
+        );
+    }
+
+    #[test]
+    fn only_definite_non_execution_is_tried_again() {
+        for fault in [Fault::Overloaded, Fault::Misconfigured(""), Fault::Unknown] {
+            assert!(!fault.is_retried());
+        }
+        assert!(Fault::Unknown.into_error("words").may_have_charged());
+        assert!(!Fault::NotNow.into_error("words").may_have_charged());
+    }
+}

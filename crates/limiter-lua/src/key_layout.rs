@@ -1,0 +1,185 @@
+//! [`KeyLayout`]: from a key to the name of its hash on the server.
+
+use limiter_core::Key;
+
+/// Where an identity's state is kept: `<prefix>:{<encoded key>}`.
+///
+/// The braces are the hash tag of Redis Cluster and are written by the layout alone. The key's bytes are encoded one to
+/// one: letters, digits and `-._~@/=+` stand for themselves, every other byte is `%` and two hexadecimal digits. So two
+/// keys never share a name, and no name holds a control byte, a space, a colon or a brace of the user's.
+///
+/// | prefix | answer |
+/// |---|---|
+/// | `rl`, `shop:eu-1` | the layout |
+/// | empty, more than 64 bytes, braces, spaces, `*`, `?`, `[`, `]`, control or non-ASCII characters | [`InvalidPrefix`] |
+///
+/// # Examples
+/// ```
+/// use limiter_core::Key;
+/// use limiter_lua::KeyLayout;
+///
+/// let layout = KeyLayout::new("rl")?;
+/// let name = layout.name(&Key::new("user:4{2}")?);
+/// assert_eq!(name, b"rl:{user%3A4%7B2%7D}");
+/// assert_eq!(layout.key_bytes(&name).as_deref(), Some(&b"user:4{2}"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyLayout {
+    prefix: String,
+}
+
+const PREFIX_MAX_LEN: usize = 64;
+
+impl KeyLayout {
+    /// The prefix that stores use if none is named.
+    pub const DEFAULT_PREFIX: &'static str = "rl";
+
+    /// Checks and keeps a prefix.
+    ///
+    /// # Errors
+    /// [`InvalidPrefix`] if it is not 1 to 64 visible ASCII characters, or holds one with a meaning in patterns or tags.
+    pub fn new(prefix: impl Into<String>) -> Result<Self, InvalidPrefix> {
+        let prefix = prefix.into();
+        let sound = (1..=PREFIX_MAX_LEN).contains(&prefix.len())
+            && prefix
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && !b"{}*?[]\\".contains(&byte));
+        if sound {
+            Ok(Self { prefix })
+        } else {
+            Err(InvalidPrefix { prefix })
+        }
+    }
+
+    /// Returns the prefix.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Returns the pattern that matches the names of all identities under this prefix, as `SCAN` takes it.
+    #[must_use]
+    pub fn pattern(&self) -> String {
+        format!("{}:{{*}}", self.prefix)
+    }
+
+    /// Returns the name of the hash that keeps what is known of `key`.
+    #[must_use]
+    pub fn name(&self, key: &Key) -> Vec<u8> {
+        let bytes = key.as_bytes();
+        let mut name = Vec::with_capacity(self.prefix.len() + bytes.len() + 3);
+        name.extend_from_slice(self.prefix.as_bytes());
+        name.extend_from_slice(b":{");
+        for &byte in bytes {
+            if stands_for_itself(byte) {
+                name.push(byte);
+            } else {
+                name.extend_from_slice(&[b'%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
+            }
+        }
+        name.push(b'}');
+        name
+    }
+
+    /// Returns the bytes of the key whose hash is called `name`; `None` if this layout makes no such name.
+    #[must_use]
+    pub fn key_bytes(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let encoded = name
+            .strip_prefix(self.prefix.as_bytes())?
+            .strip_prefix(b":{")?
+            .strip_suffix(b"}")?;
+        let mut bytes = Vec::with_capacity(encoded.len());
+        let mut rest = encoded.iter();
+        while let Some(&byte) = rest.next() {
+            bytes.push(match byte {
+                b'%' => hex_value(*rest.next()?)? << 4 | hex_value(*rest.next()?)?,
+                _ if stands_for_itself(byte) => byte,
+                _ => return None,
+            });
+        }
+        Some(bytes)
+    }
+}
+
+impl Default for KeyLayout {
+    fn default() -> Self {
+        Self {
+            prefix: Self::DEFAULT_PREFIX.to_owned(),
+        }
+    }
+}
+
+const fn stands_for_itself(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'@' | b'/' | b'=' | b'+')
+}
+
+const fn hex_digit(half: u8) -> u8 {
+    match half {
+        0..=9 => b'0' + half,
+        _ => b'A' + half - 10,
+    }
+}
+
+const fn hex_value(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Says that a text is no prefix for keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "prefix {prefix:?} is not allowed: a prefix is 1 to {PREFIX_MAX_LEN} visible ASCII characters other than {{ }} * ? [ ] \\"
+)]
+pub struct InvalidPrefix {
+    prefix: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn prefixes_with_a_meaning_elsewhere_are_refused() {
+        for prefix in [
+            "",
+            "a b",
+            "{a}",
+            "a*",
+            "a?",
+            "[a]",
+            "grö",
+            "a\n",
+            &"x".repeat(65),
+        ] {
+            assert!(KeyLayout::new(prefix).is_err(), "{prefix:?} was accepted");
+        }
+        for prefix in ["rl", "shop:eu-1", &"x".repeat(64)] {
+            assert_eq!(KeyLayout::new(prefix).unwrap().prefix(), prefix);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn prop_names_read_back_as_their_keys(bytes in prop::collection::vec(any::<u8>(), 1..=255)) {
+            let layout = KeyLayout::default();
+            let name = layout.name(&Key::new(&bytes).unwrap());
+            prop_assert_eq!(layout.key_bytes(&name), Some(bytes));
+            let inner = &name[4..name.len() - 1];
+            let tame = inner.iter().all(|byte| byte.is_ascii_graphic() && !b":{}".contains(byte));
+            prop_assert!(tame);
+        }
+
+        #[test]
+        fn prop_distinct_keys_have_distinct_names(a in "[%:{}0-9A-Fa]{1,4}", b in "[%:{}0-9A-Fa]{1,4}") {
+            let layout = KeyLayout::default();
+            let (key_a, key_b) = (Key::new(&a).unwrap(), Key::new(&b).unwrap());
+            prop_assert_eq!(layout.name(&key_a) == layout.name(&key_b), a == b);
+        }
+    }
+}

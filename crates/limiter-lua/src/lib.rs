@@ -1,0 +1,22 @@
+//! The Lua scripts of limiter's Redis stores, their key layout, and the coding of arguments and replies.
+//!
+//! There is no client in this crate: `limiter-redis` and `limiter-fred` send what a [`Call`] says and hand the reply back
+//! to it. The scripts decide and write; they answer with the state as it was, and [`Call::answer`] makes the verdict of it
+//! with [`limiter_core::math`], so that the numbers of an answer are the same whatever the store.
+#![warn(clippy::pedantic)]
+
+mod bad_reply;
+mod call;
+mod entry;
+mod fault;
+mod key_layout;
+mod reader;
+mod script;
+mod state;
+
+pub use bad_reply::BadReply;
+pub use call::{Answer, Call, field};
+pub use fault::Fault;
+pub use key_layout::{InvalidPrefix, KeyLayout};
+pub use script::Script;
+pub use state::read_state;

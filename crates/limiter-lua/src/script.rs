@@ -1,0 +1,52 @@
+//! [`Script`]: a Lua script and its name on the server.
+
+use std::sync::LazyLock;
+
+/// A Lua script, and the SHA1 that a server knows it by.
+///
+/// # Examples
+/// ```
+/// use limiter_lua::Script;
+///
+/// for script in Script::ALL {
+///     assert!(script.text().starts_with("-- "));
+///     assert_eq!(script.sha1().len(), 40);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Script {
+    /// Decides one request under one token bucket of the compact form.
+    TokenBucket,
+    /// Decides, peeks or refunds under any chain of plans.
+    Chain,
+}
+
+static TOKEN_BUCKET_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::TokenBucket));
+static CHAIN_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Chain));
+
+impl Script {
+    /// Every script, for those who load them beforehand.
+    pub const ALL: [Self; 2] = [Self::TokenBucket, Self::Chain];
+
+    /// Returns the text, as `SCRIPT LOAD` takes it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::TokenBucket => include_str!("token_bucket.lua"),
+            Self::Chain => include_str!("chain.lua"),
+        }
+    }
+
+    /// Returns the SHA1 of the text in hexadecimal, as `EVALSHA` takes it.
+    #[must_use]
+    pub fn sha1(self) -> &'static str {
+        match self {
+            Self::TokenBucket => &TOKEN_BUCKET_SHA1,
+            Self::Chain => &CHAIN_SHA1,
+        }
+    }
+}
+
+fn sha1_of(script: Script) -> String {
+    sha1_smol::Sha1::from(script.text()).digest().to_string()
+}

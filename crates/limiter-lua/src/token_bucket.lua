@@ -1,0 +1,42 @@
+-- token_bucket.lua: decide one request under one token bucket of the compact form, the commonest call there is.
+-- Twin of limiter_core::math::token_bucket. Change both; prop_lua_agrees_with_the_model must pass. What this script does
+-- not know it leaves to chain.lua, which does all of this too, more slowly.
+-- Why Lua: read, decide and write must be one step; MULTI cannot branch on what it read.
+-- KEYS[1]    hash of the identity, as in chain.lua
+-- ARGV[1]    packed, big-endian: period_us u32 (one token), rest_us u40 (capacity - cost tokens), cost_us u40
+-- ARGV[2]    the field of the plan; ARGV[3], ARGV[4] with a manual clock only: seconds, microseconds in place of TIME
+-- State      0x11, seen_us u56, debt_us u40, period_us u32: full again debt_us after seen_us
+-- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), the state before this call or one zero byte;
+--            or '?' if the state is of another form: nothing was done, ask chain.lua
+-- TTL        as in chain.lua
+-- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
+
+local key, field = KEYS[1], ARGV[2]
+local period, rest, cost = struct.unpack('>I4I5I5', ARGV[1])
+local state = redis.call('HGET', key, field)
+local time = ARGV[3] and {ARGV[3], ARGV[4]} or redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local seen, debt, old_slot = now, 0, -1
+if state then
+  if #state ~= 17 then return '?' end
+  local tag, old_seen, old_debt, old_period = struct.unpack('>BI7I5I4', state)
+  if tag ~= 0x11 then return '?' end
+  local full_at = old_seen + old_debt
+  old_slot = math.floor(full_at / 5000000)
+  if seen < old_seen then seen = old_seen end
+  if full_at > seen then debt = full_at - seen end
+  if old_period ~= period then debt = math.ceil(debt / old_period) * period end
+end
+
+local sign = '-'
+if debt <= rest then
+  sign, debt = '+', debt + cost
+  redis.call('HSET', key, field, struct.pack('>BI7I5I4', 0x11, seen, debt, period))
+  local slot = math.floor((seen + debt) / 5000000)
+  if slot > old_slot then
+    local wait_ms = slot * 5000 - math.floor(now / 1000) + (ARGV[3] and 3606000 or 6000)
+    if redis.call('PTTL', key) < wait_ms then redis.call('PEXPIRE', key, wait_ms) end
+  end
+end
+return time[1] .. ' ' .. time[2] .. sign .. (state or '\0')

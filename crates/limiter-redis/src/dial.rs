@@ -1,0 +1,144 @@
+//! [`Dial`]: how a connection is made, with every knob of the client set.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::cluster::ClusterClientBuilder;
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError,
+    RedisResult, TlsMode,
+};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+use crate::endpoint::Arrangement;
+
+/// How many commands may wait for the socket at once before callers wait for room; redis-rs says 50.
+const PIPELINE_BUFFER: usize = 512;
+
+/// How a connection is made.
+pub(crate) struct Dial {
+    to: To,
+    connect_timeout: Duration,
+}
+
+enum To {
+    Given(Connection),
+    Standalone(Client, AsyncConnectionConfig),
+    Cluster(redis::cluster::ClusterClient),
+    Sentinel(Arc<Mutex<SentinelClient>>, AsyncConnectionConfig),
+}
+
+impl Dial {
+    pub(crate) const fn given(connection: Connection) -> Self {
+        Self {
+            to: To::Given(connection),
+            connect_timeout: Duration::MAX,
+        }
+    }
+
+    pub(crate) fn new(
+        arrangement: Arrangement,
+        connect_timeout: Duration,
+        deadline: Duration,
+    ) -> RedisResult<Self> {
+        // The store wraps every call in its own deadline; a second timer for each would only cost.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(connect_timeout))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(PIPELINE_BUFFER);
+        let to = match arrangement {
+            Arrangement::Standalone(info) => To::Standalone(Client::open(tuned(*info))?, config),
+            Arrangement::Cluster(nodes) => {
+                // Retries are ours: the client's would run a call again whose reply was lost.
+                let client = ClusterClientBuilder::new(nodes.into_iter().map(tuned))
+                    .retries(0)
+                    .connection_timeout(connect_timeout)
+                    .response_timeout(deadline.saturating_mul(2))
+                    .overall_response_timeout(None)
+                    .tcp_settings(tcp_settings())
+                    .build()?;
+                To::Cluster(client)
+            }
+            Arrangement::Sentinel {
+                sentinels,
+                master,
+                server,
+            } => {
+                let mut node = SentinelNodeConnectionInfo::default()
+                    .set_redis_connection_info(tuned((*server).clone()).redis_settings().clone())
+                    .set_tcp_settings(tcp_settings());
+                if matches!(server.addr(), ConnectionAddr::TcpTls { .. }) {
+                    node = node.set_tls_mode(TlsMode::Secure);
+                }
+                let sentinels = sentinels.into_iter().map(tuned).collect();
+                let client = SentinelClient::build(
+                    sentinels,
+                    master,
+                    Some(node),
+                    SentinelServerType::Master,
+                )?;
+                To::Sentinel(Arc::new(Mutex::new(client)), config)
+            }
+        };
+        Ok(Self {
+            to,
+            connect_timeout,
+        })
+    }
+
+    pub(crate) const fn is_given(&self) -> bool {
+        matches!(self.to, To::Given(_))
+    }
+
+    pub(crate) async fn connect(&self) -> RedisResult<Connection> {
+        let connecting = async {
+            match &self.to {
+                To::Given(connection) => Ok(connection.clone()),
+                To::Standalone(client, config) => client
+                    .get_multiplexed_async_connection_with_config(config)
+                    .await
+                    .map(Connection::Multiplexed),
+                To::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+                To::Sentinel(client, config) => client
+                    .lock()
+                    .await
+                    .get_async_connection_with_config(config)
+                    .await
+                    .map(Connection::Multiplexed),
+            }
+        };
+        match timeout(self.connect_timeout, connecting).await {
+            Ok(connected) => connected,
+            Err(_) => Err(RedisError::from((
+                ErrorKind::Io,
+                "connecting took longer than its time-out",
+            ))),
+        }
+    }
+}
+
+/// Sets what the URL of a server cannot say.
+fn tuned(info: ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_skip_set_lib_name();
+    info.set_redis_settings(settings)
+        .set_tcp_settings(tcp_settings())
+}
+
+fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+impl std::fmt::Debug for Dial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.to {
+            To::Given(_) => "Given",
+            To::Standalone(..) => "Standalone",
+            To::Cluster(_) => "Cluster",
+            To::Sentinel(..) => "Sentinel",
+        })
+    }
+}

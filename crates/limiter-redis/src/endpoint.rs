@@ -1,0 +1,201 @@
+//! [`Endpoint`]: which servers, and in which arrangement.
+
+use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
+
+/// Which servers hold the state, and in which arrangement.
+///
+/// | text | arrangement |
+/// |---|---|
+/// | `redis://[user:password@]host[:port][/db]` | one server |
+/// | `redis+cluster://[user:password@]host:port[,host:port...]` | a cluster, found through any of the nodes |
+/// | `redis+sentinel://[user:password@]host:port[,host:port...]/master[/db]` | the primary that sentinels name |
+/// | `rediss://...`, `rediss+cluster://...`, `rediss+sentinel://...` | the same over TLS (feature `tls`) |
+///
+/// Nothing is connected yet: a service starts while its store is down.
+///
+/// # Examples
+/// ```
+/// use limiter_redis::Endpoint;
+///
+/// let endpoint: Endpoint = "redis+cluster://10.0.0.1:7000,10.0.0.2:7000".parse()?;
+/// assert_eq!(format!("{endpoint:?}"), "Cluster { nodes: 2 }");
+/// assert!("http://example.com".parse::<Endpoint>().is_err());
+/// # Ok::<(), limiter_redis::InvalidEndpoint>(())
+/// ```
+#[derive(Clone)]
+pub struct Endpoint(pub(crate) Arrangement);
+
+#[derive(Clone)]
+pub(crate) enum Arrangement {
+    Standalone(Box<ConnectionInfo>),
+    Cluster(Vec<ConnectionInfo>),
+    Sentinel {
+        sentinels: Vec<ConnectionInfo>,
+        master: String,
+        server: Box<ConnectionInfo>,
+    },
+}
+
+impl Endpoint {
+    /// Takes one server, by its URL.
+    ///
+    /// # Errors
+    /// [`InvalidEndpoint`] if the URL is none of Redis.
+    pub fn standalone(url: &str) -> Result<Self, InvalidEndpoint> {
+        Ok(Self(Arrangement::Standalone(Box::new(info(url)?))))
+    }
+
+    /// Takes a cluster, by the URLs of some of its nodes.
+    ///
+    /// # Errors
+    /// [`InvalidEndpoint`] if there is no URL, or one is none of Redis.
+    pub fn cluster<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Self, InvalidEndpoint> {
+        Ok(Self(Arrangement::Cluster(infos(urls)?)))
+    }
+
+    /// Takes the primary called `master`, by the URLs of some of its sentinels. `server` is a URL whose user, password,
+    /// database and scheme are used towards the primary; its host is not.
+    ///
+    /// # Errors
+    /// [`InvalidEndpoint`] if there is no URL, or one is none of Redis.
+    pub fn sentinel<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+        master: impl Into<String>,
+        server: &str,
+    ) -> Result<Self, InvalidEndpoint> {
+        Ok(Self(Arrangement::Sentinel {
+            sentinels: infos(urls)?,
+            master: master.into(),
+            server: Box::new(info(server)?),
+        }))
+    }
+}
+
+fn infos<U: AsRef<str>>(
+    urls: impl IntoIterator<Item = U>,
+) -> Result<Vec<ConnectionInfo>, InvalidEndpoint> {
+    let infos: Vec<_> = urls
+        .into_iter()
+        .map(|url| info(url.as_ref()))
+        .collect::<Result<_, _>>()?;
+    if infos.is_empty() {
+        return Err(InvalidEndpoint::NoNodes);
+    }
+    Ok(infos)
+}
+
+fn info(url: &str) -> Result<ConnectionInfo, InvalidEndpoint> {
+    url.into_connection_info().map_err(InvalidEndpoint::Url)
+}
+
+impl std::str::FromStr for Endpoint {
+    type Err = InvalidEndpoint;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEndpoint> {
+        let (scheme, rest) = text.split_once("://").ok_or(InvalidEndpoint::Form)?;
+        let (transport, arrangement) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = match hosts.rsplit_once('@') {
+            Some((user, hosts)) => (format!("{user}@"), hosts),
+            None => (String::new(), hosts),
+        };
+        let url = |user: &str, host: &str, db: &str| format!("{transport}://{user}{host}/{db}");
+        match arrangement {
+            "" => Self::standalone(text),
+            "cluster" => Self::cluster(hosts.split(',').map(|host| url(&user, host, path))),
+            "sentinel" => {
+                let (master, db) = path.split_once('/').unwrap_or((path, ""));
+                if master.is_empty() {
+                    return Err(InvalidEndpoint::NoMaster);
+                }
+                let sentinels = hosts.split(',').map(|host| url("", host, ""));
+                Self::sentinel(sentinels, master, &url(&user, "primary", db))
+            }
+            _ => Err(InvalidEndpoint::Form),
+        }
+    }
+}
+
+impl TryFrom<&str> for Endpoint {
+    type Error = InvalidEndpoint;
+
+    fn try_from(text: &str) -> Result<Self, InvalidEndpoint> {
+        text.parse()
+    }
+}
+
+/// Shows the arrangement alone: addresses come with passwords.
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Arrangement::Standalone(_) => f.write_str("Standalone"),
+            Arrangement::Cluster(nodes) => f
+                .debug_struct("Cluster")
+                .field("nodes", &nodes.len())
+                .finish(),
+            Arrangement::Sentinel {
+                sentinels, master, ..
+            } => f
+                .debug_struct("Sentinel")
+                .field("sentinels", &sentinels.len())
+                .field("master", master)
+                .finish(),
+        }
+    }
+}
+
+/// Says why a text or a list of URLs is no [`Endpoint`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidEndpoint {
+    /// The text is not of a form that is known.
+    #[error(
+        "address is not of a known form: write such as redis://host:6379, redis+cluster://host:7000,host:7001 or redis+sentinel://host:26379/master"
+    )]
+    Form,
+    /// No node was named.
+    #[error("no node is named: name at least one")]
+    NoNodes,
+    /// Sentinels were named but not whom they watch.
+    #[error(
+        "no master is named: write it after the sentinels, as in redis+sentinel://host:26379/master"
+    )]
+    NoMaster,
+    /// The client refused a URL.
+    #[error("address is not a URL of Redis, or needs the feature tls")]
+    Url(#[source] RedisError),
+    /// The client refused the addresses as a whole.
+    #[error("addresses do not go together")]
+    Client(#[source] RedisError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read() {
+        for (text, shown) in [
+            ("redis://localhost", "Standalone"),
+            ("redis://u:p@localhost:7000/3", "Standalone"),
+            ("redis+cluster://u:p@a:1,b:2", "Cluster { nodes: 2 }"),
+            (
+                "redis+sentinel://u:p@a:1,b:2,c:3/main/2",
+                "Sentinel { sentinels: 3, master: \"main\" }",
+            ),
+        ] {
+            assert_eq!(format!("{:?}", text.parse::<Endpoint>().unwrap()), shown);
+        }
+        for text in [
+            "",
+            "localhost",
+            "http://a",
+            "redis+ring://a:1",
+            "redis+sentinel://a:1",
+        ] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text:?} was accepted");
+        }
+    }
+}

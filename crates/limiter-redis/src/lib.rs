@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+#![warn(clippy::pedantic)]
+
+mod builder;
+mod connection;
+mod deadline;
+mod dial;
+mod endpoint;
+mod error;
+mod job;
+mod link;
+mod store;
+mod system_random;
+
+pub use builder::RedisStoreBuilder;
+pub use connection::Connection;
+pub use endpoint::{Endpoint, InvalidEndpoint};
+pub use limiter_lua::{InvalidPrefix, KeyLayout, Script};
+pub use store::RedisStore;
+pub use system_random::SystemRandom;
+
+pub use redis;

@@ -1,0 +1,224 @@
+use std::time::Duration;
+
+use super::admin::{ADMIN_PASSWORD, ADMIN_USER};
+use super::server_builder::Mode;
+use super::wait::{Seen, wait_for};
+use super::{Flavour, RedisServer, Reply, ServerBuilder, ServerError};
+
+const MASTER_NAME: &str = "limiter";
+const SENTINELS: usize = 3;
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// A primary, a replica, and three sentinels that watch over them.
+///
+/// The sentinels take the primary for dead after 500 ms and need two votes; a fail-over takes 1 to 3 s.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    data: [RedisServer; 2],
+    sentinels: Vec<RedisServer>,
+}
+
+impl RedisSentinel {
+    /// Starts all five servers with defaults.
+    ///
+    /// # Errors
+    /// As [`RedisSentinel::start_with`].
+    pub fn start(flavour: Flavour) -> Result<Self, ServerError> {
+        Self::start_with(RedisServer::builder(flavour))
+    }
+
+    /// Starts a primary and a replica as `data` says, and three sentinels without a password; waits until the replica
+    /// follows and the sentinels know it and each other.
+    ///
+    /// # Errors
+    /// As [`ServerBuilder::start`]; [`ServerError::TimedOut`] if they do not come together.
+    pub fn start_with(data: ServerBuilder) -> Result<Self, ServerError> {
+        let primary = data.clone().start()?;
+        let replica = data.clone().with_replica_of(primary.addr()).start()?;
+        wait_for("the replica to follow", READY_LIMIT, || {
+            let status = replica
+                .info("replication")?
+                .get("master_link_status")
+                .cloned()
+                .unwrap_or_default();
+            Ok(if status == "up" {
+                Seen::Ready(())
+            } else {
+                Seen::NotYet(status)
+            })
+        })?;
+        let sentinel = sentinel_of(data.flavour(), primary.port());
+        let sentinels = (0..SENTINELS)
+            .map(|_| sentinel.clone().start())
+            .collect::<Result<Vec<_>, _>>()?;
+        for sentinel in &sentinels {
+            hurry(sentinel)?;
+        }
+        let group = Self {
+            data: [primary, replica],
+            sentinels,
+        };
+        group.wait_until_ok()?;
+        Ok(group)
+    }
+
+    /// The name under which the sentinels know the primary.
+    #[must_use]
+    pub fn master_name(&self) -> &'static str {
+        MASTER_NAME
+    }
+
+    /// The primary at the start and the replica at the start, whatever they are now.
+    #[must_use]
+    pub fn data_nodes(&self) -> &[RedisServer; 2] {
+        &self.data
+    }
+
+    /// The three sentinels.
+    #[must_use]
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// The URLs of the sentinels.
+    #[must_use]
+    pub fn sentinel_urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(RedisServer::url).collect()
+    }
+
+    /// The node that the first answering sentinel calls the primary.
+    ///
+    /// # Errors
+    /// As [`RedisServer::command`].
+    pub fn primary(&self) -> Result<&RedisServer, ServerError> {
+        let reply = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME])?;
+        let port = reply.items().get(1).and_then(Reply::int);
+        let primary = self
+            .data
+            .iter()
+            .find(|node| Some(i64::from(node.port())) == port);
+        primary.ok_or_else(|| ServerError::Protocol {
+            command: "SENTINEL".to_owned(),
+            reply: reply.to_string(),
+        })
+    }
+
+    /// Asks for a fail-over although the primary is well. Returns before it is done.
+    ///
+    /// # Errors
+    /// As [`RedisServer::command`].
+    pub fn fail_over(&self) -> Result<(), ServerError> {
+        self.ask(&["SENTINEL", "FAILOVER", MASTER_NAME]).map(drop)
+    }
+
+    /// Waits until every sentinel names a primary other than `old`, and that node takes writes; returns it.
+    ///
+    /// # Errors
+    /// [`ServerError::TimedOut`] after 30 s.
+    pub fn wait_for_other_primary_than(
+        &self,
+        old: &RedisServer,
+    ) -> Result<&RedisServer, ServerError> {
+        let old = old.port().to_string();
+        wait_for("another primary", READY_LIMIT, || {
+            for sentinel in self.answering() {
+                let reply =
+                    sentinel.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME])?;
+                if reply.items().get(1).and_then(Reply::text).as_ref() == Some(&old) {
+                    return Ok(Seen::NotYet(reply.to_string()));
+                }
+            }
+            let primary = self.primary()?;
+            let role = primary
+                .info("replication")?
+                .remove("role")
+                .unwrap_or_default();
+            Ok(if role == "master" {
+                Seen::Ready(primary)
+            } else {
+                Seen::NotYet(role)
+            })
+        })
+    }
+
+    /// Waits until every running sentinel sees the primary, its replica and the two other sentinels in good health:
+    /// only then can a fail-over succeed.
+    ///
+    /// # Errors
+    /// [`ServerError::TimedOut`] after 30 s.
+    pub fn wait_until_ok(&self) -> Result<(), ServerError> {
+        wait_for("the sentinels to know everyone", READY_LIMIT, || {
+            for sentinel in self.answering() {
+                let master = sentinel.command(&["SENTINEL", "MASTER", MASTER_NAME])?;
+                let replicas = sentinel.command(&["SENTINEL", "REPLICAS", MASTER_NAME])?;
+                let replica = replicas.items().first().cloned().unwrap_or(Reply::Nil);
+                let healthy = field(&master, "flags").as_deref() == Some("master")
+                    && field(&master, "num-other-sentinels").as_deref() == Some("2")
+                    && field(&replica, "flags").as_deref() == Some("slave")
+                    && field(&replica, "master-link-status").as_deref() == Some("ok");
+                if !healthy {
+                    return Ok(Seen::NotYet(format!("{master}, {replicas}")));
+                }
+            }
+            Ok(Seen::Ready(()))
+        })
+    }
+
+    fn answering(&self) -> impl Iterator<Item = &RedisServer> {
+        self.sentinels
+            .iter()
+            .filter(|sentinel| sentinel.is_running() && !sentinel.is_paused())
+    }
+
+    fn ask(&self, args: &[&str]) -> Result<Reply, ServerError> {
+        match self.answering().next() {
+            Some(sentinel) => sentinel.command(args),
+            None => Err(ServerError::io("ask sentinels of which none runs")(
+                std::io::ErrorKind::NotFound.into(),
+            )),
+        }
+    }
+}
+
+fn sentinel_of(flavour: Flavour, primary: u16) -> ServerBuilder {
+    RedisServer::builder(flavour)
+        .with_mode(Mode::Sentinel)
+        .with_config(format!(
+            "sentinel monitor {MASTER_NAME} 127.0.0.1 {primary} 2"
+        ))
+        .with_config(format!("sentinel auth-user {MASTER_NAME} {ADMIN_USER}"))
+        .with_config(format!("sentinel auth-pass {MASTER_NAME} {ADMIN_PASSWORD}"))
+        .with_config(format!(
+            "sentinel down-after-milliseconds {MASTER_NAME} 500"
+        ))
+        .with_config(format!("sentinel failover-timeout {MASTER_NAME} 3000"))
+}
+
+/// Makes a sentinel look several times a second, not every one to ten seconds: it learns sooner what came back.
+///
+/// It connects anew at most once in a ping period. With the usual second it would, after a fail-over, take the new
+/// primary for dead 500 ms before it so much as calls it, and fail over again. But it promotes only a replica whose
+/// news is younger than five ping periods, and asks once a second: hence 300. Servers before 7.0 cannot be hurried.
+fn hurry(sentinel: &RedisServer) -> Result<(), ServerError> {
+    let periods = [
+        ["PING-PERIOD", "300"],
+        ["INFO-PERIOD", "500"],
+        ["PUBLISH-PERIOD", "300"],
+    ];
+    let command = ["SENTINEL", "DEBUG"]
+        .into_iter()
+        .chain(periods.into_iter().flatten());
+    match sentinel.command(&command.collect::<Vec<_>>()) {
+        Ok(_) | Err(ServerError::Refused { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A field of a reply that is a flat list of names and values.
+fn field(reply: &Reply, name: &str) -> Option<String> {
+    let mut pairs = reply.items().chunks(2);
+    pairs.find_map(|pair| match pair {
+        [field, value] if field.text().as_deref() == Some(name) => value.text(),
+        _ => None,
+    })
+}
