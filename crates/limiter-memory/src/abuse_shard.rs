@@ -61,7 +61,7 @@ impl AbuseShard {
         };
         let answer = step(state, now);
         match state.as_ref().as_ref().map(AbuseState::expires_at_us) {
-            Some(expires_at_us) => self.tracked.expires(expires_at_us),
+            Some(expires_at_us) => self.tracked.note(expires_at_us),
             None => self.tracked.remove(key, counters),
         }
         Ok(answer)
@@ -99,7 +99,7 @@ impl Shard for AbuseShard {
         self.tracked.sweep(slots, now, counters);
     }
 
-    fn rewind(&mut self) {
-        self.tracked.rewind();
+    fn restart(&mut self) {
+        self.tracked.restart();
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use limiter_core::abuse::{self, AbuseState};
-use limiter_core::{AbusePolicy, AbuseRepository, AbuseVerdict, Block, Clock, Key, StoreError};
+use limiter_core::{
+    AbusePolicy, AbuseRepository, AbuseVerdict, Block, Clock, Key, StoreError, Timestamp,
+};
 
 use crate::abuse_shard::{AbuseEntry, AbuseShard};
 use crate::sharded::Sharded;
@@ -64,20 +66,12 @@ impl MemoryAbuseStore {
     /// # Errors
     /// [`StoreError::Full`] if `key` is new and there is no room for it. Nothing is counted then.
     pub fn record_sync(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.run(key, now, counters, |state, now| {
-                abuse::record(policy, state, now)
-            })
-        })
+        self.run(key, policy, |state, now| abuse::record(policy, state, now))
     }
 
     /// Says which block is in force and what the counts are, and changes nothing.
     pub fn status_sync(&self, key: &Key, policy: &AbusePolicy) -> AbuseVerdict {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        self.keys.on_shard(key, |shard, now, _| {
-            shard.look(key, now, |state, now| abuse::status(policy, state, now))
-        })
+        self.look(key, policy, |state, now| abuse::status(policy, state, now))
     }
 
     /// Forgets the attempts of `key`. A block in force stays.
@@ -85,12 +79,7 @@ impl MemoryAbuseStore {
     /// # Errors
     /// None; it is a `Result` only as those of other stores are.
     pub fn forgive_sync(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError> {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.run(key, now, counters, |state, now| {
-                abuse::forgive(policy, state, now);
-            })
-        })
+        self.run(key, policy, |state, now| abuse::forgive(policy, state, now))
     }
 
     /// Lifts the block of `key`, makes the key as new and returns the block; changes nothing if there is none.
@@ -102,19 +91,13 @@ impl MemoryAbuseStore {
         key: &Key,
         policy: &AbusePolicy,
     ) -> Result<Option<Block>, StoreError> {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.run(key, now, counters, abuse::unblock)
-        })
+        self.run(key, policy, abuse::unblock)
     }
 
     /// Returns how many bytes are held for `key` under `policy`, its slot in the table included; 0 if none are.
     #[must_use]
     pub fn bytes_of(&self, key: &Key, policy: &AbusePolicy) -> usize {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        self.keys.on_shard(key, |shard, now, _| {
-            shard.look(key, now, |state, _| bytes(state))
-        })
+        self.look(key, policy, |state, _| bytes(state))
     }
 
     /// Frees every key that has been idle for more than a second past its expiry, one shard at a time.
@@ -122,6 +105,32 @@ impl MemoryAbuseStore {
     /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
     pub fn sweep(&self) {
         self.keys.sweep();
+    }
+
+    fn look<R>(
+        &self,
+        key: &Key,
+        policy: &AbusePolicy,
+        look: impl FnOnce(Option<&AbuseState>, Timestamp) -> R,
+    ) -> R {
+        let key = self.keys.secret().fingerprint_under(policy.name(), key);
+        let (mut shard, now) = self.keys.open(key);
+        let answer = shard.look(key, now, look);
+        self.keys.close(shard, now);
+        answer
+    }
+
+    fn run<R>(
+        &self,
+        key: &Key,
+        policy: &AbusePolicy,
+        step: impl FnOnce(&mut Option<AbuseState>, Timestamp) -> R,
+    ) -> Result<R, StoreError> {
+        let key = self.keys.secret().fingerprint_under(policy.name(), key);
+        let (mut shard, now) = self.keys.open(key);
+        let answer = shard.run(key, now, self.keys.counters(), step);
+        self.keys.close(shard, now);
+        answer
     }
 
     /// Says how full the store is, and what its cap cost.

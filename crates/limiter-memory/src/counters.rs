@@ -61,12 +61,10 @@ impl Counters {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Counts what a table has after a change, if that is another number of slots.
+    /// Counts a table that was rebuilt with another number of slots.
     pub(crate) fn resize(&self, before: usize, after: usize) {
-        if before != after {
-            self.slots.fetch_add(after, Relaxed);
-            self.slots.fetch_sub(before, Relaxed);
-        }
+        self.slots.fetch_add(after, Relaxed);
+        self.slots.fetch_sub(before, Relaxed);
     }
 
     pub(crate) fn stats(&self) -> MemoryStats {

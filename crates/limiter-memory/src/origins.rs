@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use limiter_core::{PlanName, Rate};
+use limiter_core::{Limit, PlanName, Rate};
 
 /// Under which plan an inline state was charged, and how to read its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,17 @@ pub(crate) enum Kind {
     Bucket(Rate),
     /// A fixed window.
     Fixed,
+}
+
+impl Kind {
+    /// Returns whether a decision under `limit` leaves a state of this kind.
+    pub(crate) fn is_of(&self, limit: &Limit) -> bool {
+        match (self, limit) {
+            (Self::Bucket(rate), Limit::TokenBucket(rule)) => *rate == rule.rate(),
+            (Self::Fixed, Limit::FixedWindow(_)) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Names an [`Origin`] of one shard.

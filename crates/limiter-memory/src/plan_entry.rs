@@ -73,7 +73,7 @@ impl PlanEntry {
     /// Returns whether there is a state, live or not, for each of `plans`.
     pub(crate) fn has_all(&self, plans: &[Plan], origins: &Origins) -> bool {
         match (self, plans) {
-            (Self::One(inline), [plan]) => inline.is_of(plan, origins),
+            (Self::One(inline), [plan]) => inline.kind_for(plan, origins).is_some(),
             (Self::Many(Some(kept)), plans) => plans
                 .iter()
                 .all(|plan| kept.iter().any(|kept| kept.name == *plan.name())),
@@ -84,15 +84,13 @@ impl PlanEntry {
     /// Hands out the states of `plans` that mean something at `now`.
     pub(crate) fn take(&mut self, plans: &[Plan], now: Timestamp, origins: &Origins) -> States {
         let take = |plan: &Plan| match self {
-            Self::One(inline) if inline.is_of(plan, origins) => {
-                inline.state(origins).filter(|state| is_live(state, now))
-            }
+            Self::One(inline) => inline.live_state(inline.kind_for(plan, origins)?, now),
             Self::Many(Some(kept)) => kept
                 .iter_mut()
                 .find(|kept| kept.name == *plan.name())?
                 .state
                 .take_if(|state| is_live(state, now)),
-            _ => None,
+            Self::Many(None) => None,
         };
         plans.iter().map(take).collect()
     }
@@ -108,12 +106,14 @@ impl PlanEntry {
     ) -> Option<Vec<Kept>> {
         if let Self::One(inline) = self {
             if let ([plan], [Some(state)]) = (plans, states.as_slice())
-                && inline.is_of(plan, origins)
-                && inline.write(state, origins)
+                && let Some(kind) = inline.kind_for(plan, origins)
+                && inline.write(state, kind)
             {
                 return None;
             }
-            let was_in_hand = plans.iter().any(|plan| inline.is_of(plan, origins))
+            let was_in_hand = plans
+                .iter()
+                .any(|plan| inline.kind_for(plan, origins).is_some())
                 && inline.expires_at_us() > now.as_micros();
             let mut kept = self.unpack(origins);
             if was_in_hand {
@@ -181,34 +181,49 @@ impl Kept {
 impl Inline {
     fn pack(kept: &Kept, origins: &mut Origins) -> Option<Self> {
         let state = kept.state.as_ref()?;
+        let kind = kind(state)?;
         let mut inline = Self {
             since_us: 0,
             until_us: 0,
             part: 0,
-            origin: origins.intern(&kept.name, kind(state)?)?,
+            origin: origins.intern(&kept.name, kind)?,
         };
-        inline.write(state, origins).then_some(inline)
+        inline.write(state, &kind).then_some(inline)
     }
 
     fn unpack(&self, origins: &Origins) -> Option<Kept> {
-        let name = origins.get(self.origin)?.name.clone();
-        let state = self.state(origins);
-        Some(Kept { name, state })
+        let origin = origins.get(self.origin)?;
+        Some(Kept {
+            name: origin.name.clone(),
+            state: self.state(&origin.kind),
+        })
     }
 
-    fn is_of(&self, plan: &Plan, origins: &Origins) -> bool {
-        origins
-            .get(self.origin)
-            .is_some_and(|origin| origin.name == *plan.name())
+    /// Returns how to read the numbers, if they are those of `plan`.
+    #[inline]
+    pub(crate) fn kind_for<'a>(&self, plan: &Plan, origins: &'a Origins) -> Option<&'a Kind> {
+        let origin = origins.get(self.origin)?;
+        (origin.name == *plan.name()).then_some(&origin.kind)
     }
 
-    fn expires_at_us(&self) -> u64 {
+    #[inline]
+    pub(crate) fn expires_at_us(&self) -> u64 {
         self.until_us + u64::from(self.part > 0)
     }
 
-    fn state(&self, origins: &Origins) -> Option<State> {
+    /// Returns the state, unless it has expired at `now`.
+    #[inline]
+    pub(crate) fn live_state(&self, kind: &Kind, now: Timestamp) -> Option<State> {
+        if self.expires_at_us() <= now.as_micros() {
+            return None;
+        }
+        self.state(kind)
+    }
+
+    #[inline]
+    fn state(&self, kind: &Kind) -> Option<State> {
         let since = Timestamp::from_micros(self.since_us).ok()?;
-        match origins.get(self.origin)?.kind {
+        match *kind {
             Kind::Bucket(rate) => BucketState::from_parts(since, self.until_us, self.part, rate)
                 .map(State::TokenBucket),
             Kind::Fixed => {
@@ -217,24 +232,21 @@ impl Inline {
         }
     }
 
-    /// Keeps the numbers of `state`; `false`, and nothing kept, if the origin is none for it.
-    fn write(&mut self, state: &State, origins: &Origins) -> bool {
-        let origin = origins.get(self.origin);
-        if kind(state).is_none_or(|kind| origin.is_none_or(|origin| origin.kind != kind)) {
-            return false;
-        }
-        (self.since_us, self.until_us, self.part) = match state {
-            State::TokenBucket(state) => (
+    /// Keeps the numbers of `state`; `false`, and nothing kept, if it is of another kind.
+    #[inline]
+    pub(crate) fn write(&mut self, state: &State, kind: &Kind) -> bool {
+        (self.since_us, self.until_us, self.part) = match (state, kind) {
+            (State::TokenBucket(state), Kind::Bucket(rate)) if state.rate() == *rate => (
                 state.seen().as_micros(),
                 state.full_at_us(),
                 state.full_at_part(),
             ),
-            State::FixedWindow(state) => (
+            (State::FixedWindow(state), Kind::Fixed) => (
                 state.began().as_micros(),
                 state.ends_at_us() - 1,
                 state.used(),
             ),
-            State::SlidingWindow(_) | State::SuppressingWindow(_) => return false,
+            _ => return false,
         };
         true
     }

@@ -8,7 +8,7 @@ use crate::MemoryStats;
 use crate::counters::Counters;
 use crate::fingerprint::{Fingerprint, Secret};
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Mutex, lock, try_lock};
+use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 use crate::table::Slot;
 use crate::tracked::SLOTS_PER_VISIT;
 
@@ -23,8 +23,8 @@ pub(crate) trait Shard: Default {
     /// Frees what expired more than a grace ago in the next `slots` slots.
     fn sweep(&mut self, slots: usize, now: Timestamp, counters: &Counters);
 
-    /// Begins the next sweep with the first slot.
-    fn rewind(&mut self);
+    /// Begins a sweep at the front again.
+    fn restart(&mut self);
 }
 
 /// All shards of a store, and what they share: the cap, the secret and the clock.
@@ -41,7 +41,7 @@ pub(crate) struct Sharded<S> {
 struct Padded<T>(T);
 
 /// How many keys a shard is meant for: few enough that to rebuild one takes microseconds.
-const KEYS_PER_SHARD: usize = 1024;
+const KEYS_PER_SHARD: usize = 4096;
 const MAX_SHARDS: usize = 16_384;
 
 impl<S: Shard> Sharded<S> {
@@ -72,28 +72,31 @@ impl<S: Shard> Sharded<S> {
         let now = self.clock.now();
         for shard in &self.shards {
             let mut shard = lock(&shard.0);
-            shard.rewind();
+            shard.restart();
             shard.sweep(usize::MAX, now, &self.counters.0);
         }
     }
 
-    /// Runs `work` with the shard of `key` locked, at the time read under that lock; then tends the shards a little.
-    pub(crate) fn on_shard<R>(
-        &self,
-        key: Fingerprint,
-        work: impl FnOnce(&mut S, Timestamp, &Counters) -> R,
-    ) -> R {
-        let (answer, now, visit) = {
-            let mut shard = lock(self.shard_of(key));
-            let now = self.clock.now();
-            let answer = work(&mut shard, now, &self.counters.0);
-            let visit = shard.tend(now, &self.counters.0);
-            (answer, now, visit)
-        };
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters.0
+    }
+
+    /// Locks the shard of `key`.
+    ///
+    /// The time is read first, to hold the lock for as short as can be. Who then waits for the lock may find a newer
+    /// state, and decides as if the clock had stepped back: as of the time in that state.
+    pub(crate) fn open(&self, key: Fingerprint) -> (MutexGuard<'_, S>, Timestamp) {
+        let now = self.clock.now();
+        (lock(self.shard_of(key)), now)
+    }
+
+    /// Unlocks a shard, and tends the shards a little.
+    pub(crate) fn close(&self, mut shard: MutexGuard<'_, S>, now: Timestamp) {
+        let visit = shard.tend(now, &self.counters.0);
+        drop(shard);
         if visit {
             self.visit_next_shard(now);
         }
-        answer
     }
 
     #[expect(

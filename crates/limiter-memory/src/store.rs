@@ -15,7 +15,7 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 
 /// Keeps limiter state in this process, and decides with the core's own math.
 ///
-/// - **Exact under any threading.** A call holds the lock of its key's shard, and reads the clock under it.
+/// - **Exact under any threading.** A call holds the lock of its key's shard.
 /// - **Bounded.** At most [`max_keys`](MemoryStoreBuilder::max_keys) keys hold state; existing keys are exact also when the
 ///   store is full.
 /// - **Frees itself.** Calls sweep a few slots now and then, in their own shard and the next; a shard that became mostly
@@ -86,11 +86,20 @@ impl MemoryStore {
         check_request(plans, Some(cost))?;
         let draw = self.draw(plans);
         let key = self.keys.secret().fingerprint(key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.run(key, plans, now, counters, |states, now| {
-                math::decide(plans, states, now, cost, draw)
+        let (mut shard, now) = self.keys.open(key);
+        if let [plan] = plans
+            && let Some(verdict) = shard.run_inline(key, plan, now, |state| {
+                math::decide(plans, std::slice::from_mut(state), now, cost, draw)
             })
-        })
+        {
+            self.keys.close(shard, now);
+            return Ok(verdict);
+        }
+        let verdict = shard.run(key, plans, now, self.keys.counters(), |states, now| {
+            math::decide(plans, states, now, cost, draw)
+        });
+        self.keys.close(shard, now);
+        verdict
     }
 
     /// Says what [`try_acquire_sync`](Self::try_acquire_sync) would answer, and changes nothing.
@@ -100,11 +109,12 @@ impl MemoryStore {
     pub fn peek_sync(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
         let key = self.keys.secret().fingerprint(key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.run(key, plans, now, counters, |states, now| {
-                math::peek(plans, states, now, cost)
-            })
-        })
+        let (mut shard, now) = self.keys.open(key);
+        let verdict = shard.run(key, plans, now, self.keys.counters(), |states, now| {
+            math::peek(plans, states, now, cost)
+        });
+        self.keys.close(shard, now);
+        verdict
     }
 
     /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
@@ -119,11 +129,12 @@ impl MemoryStore {
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
         let key = self.keys.secret().fingerprint(key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.run(key, plans, now, counters, |states, now| {
-                math::refund(plans, states, now, cost)
-            })
-        })
+        let (mut shard, now) = self.keys.open(key);
+        let verdict = shard.run(key, plans, now, self.keys.counters(), |states, now| {
+            math::refund(plans, states, now, cost)
+        });
+        self.keys.close(shard, now);
+        verdict
     }
 
     /// Forgets what `key` spent under each of `plans`.
@@ -133,9 +144,9 @@ impl MemoryStore {
     pub fn reset_sync(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         check_request(plans, None)?;
         let key = self.keys.secret().fingerprint(key);
-        self.keys.on_shard(key, |shard, now, counters| {
-            shard.reset(key, plans, now, counters);
-        });
+        let (mut shard, now) = self.keys.open(key);
+        shard.reset(key, plans, now, self.keys.counters());
+        self.keys.close(shard, now);
         Ok(())
     }
 

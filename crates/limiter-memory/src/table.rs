@@ -57,8 +57,8 @@ impl<E: Entry> Slot<E> {
 
 /// Of a hundred homes, how many may be taken before the table grows.
 const MAX_LOAD: usize = 85;
-/// Of a hundred homes, how many are taken after the table shrank: what growing by a quarter leaves of the greatest load.
-const LOAD_AFTER_SHRINKING: usize = 68;
+/// Of a hundred homes, how many are taken after the table shrank: what growing by a fifth leaves of the greatest load.
+const LOAD_AFTER_SHRINKING: usize = 70;
 /// Of a hundred homes, how few are taken when the table shrinks.
 const MIN_LOAD: usize = 30;
 /// The fewest homes by which a table grows.
@@ -112,16 +112,11 @@ impl<E: Entry> Table<E> {
         }
     }
 
-    /// Removes the entry of `fingerprint`, if it has one.
-    pub(crate) fn remove(&mut self, fingerprint: Fingerprint) {
+    /// Removes the entry of `fingerprint`, if it has one, and says where it was.
+    pub(crate) fn remove(&mut self, fingerprint: Fingerprint) -> Option<usize> {
         let index = self.lower_bound(fingerprint);
-        if self
-            .slots
-            .get(index)
-            .is_some_and(|slot| slot.fingerprint == fingerprint)
-        {
-            self.remove_at(index);
-        }
+        let found = self.slots.get(index)?.fingerprint == fingerprint;
+        found.then(|| self.remove_at(index)).map(|()| index)
     }
 
     /// Removes the entry at `index`; the next one of its run moves there.
@@ -153,7 +148,7 @@ impl<E: Entry> Table<E> {
     }
 
     fn grow(&mut self) {
-        self.rebuild(self.homes + (self.homes / 4).max(MIN_GROWTH));
+        self.rebuild(self.homes + (self.homes / 5).max(MIN_GROWTH));
     }
 
     /// Moves all entries to a table with `homes` homes.
@@ -309,7 +304,9 @@ mod tests {
         });
         keys.clone()
             .for_each(|key| table.insert(key, PlanEntry::NONE));
-        keys.for_each(|key| table.remove(key));
+        for key in keys {
+            assert!(table.remove(key).is_some());
+        }
         table.shrink();
         assert_eq!(table.slots.capacity(), 0);
     }

@@ -14,6 +14,8 @@ pub(crate) struct Tracked<E> {
     floor: Timestamp,
     /// No entry expires before this.
     none_expires_before_us: u64,
+    /// No entry that the sweep has passed since it last began at the front expires before this.
+    none_passed_expires_before_us: u64,
     cursor: usize,
     calls: u32,
 }
@@ -52,7 +54,8 @@ impl<E> Default for Tracked<E> {
         Self {
             table: Table::default(),
             floor: Timestamp::EPOCH,
-            none_expires_before_us: 0,
+            none_expires_before_us: u64::MAX,
+            none_passed_expires_before_us: u64::MAX,
             cursor: 0,
             calls: 0,
         }
@@ -83,9 +86,11 @@ impl<E: Entry> Tracked<E> {
         stays
     }
 
-    /// Notes that an entry now expires at `expires_at_us`.
-    pub(crate) fn expires(&mut self, expires_at_us: u64) {
+    /// Notes when an entry that was written expires.
+    #[inline]
+    pub(crate) fn note(&mut self, expires_at_us: u64) {
         self.none_expires_before_us = self.none_expires_before_us.min(expires_at_us);
+        self.none_passed_expires_before_us = self.none_passed_expires_before_us.min(expires_at_us);
     }
 
     /// Adds an entry under a key that has none.
@@ -104,17 +109,19 @@ impl<E: Entry> Tracked<E> {
             let max_keys = counters.max_keys();
             return Err(StoreError::Full { max_keys });
         }
-        self.expires(entry.expires_at_us());
+        self.note(entry.expires_at_us());
         let slots_before = self.table.slots();
         self.table.insert(key, entry);
-        counters.resize(slots_before, self.table.slots());
+        self.note_resize(slots_before, counters);
         Ok(())
     }
 
-    /// Removes the entry of a key that has one.
+    /// Removes the entry of a key, if it has one.
     pub(crate) fn remove(&mut self, key: Fingerprint, counters: &Counters) {
-        self.table.remove(key);
-        counters.release_keys(1);
+        if let Some(index) = self.table.remove(key) {
+            self.cursor -= usize::from(index < self.cursor);
+            counters.release_keys(1);
+        }
     }
 
     /// Counts a call, and says what is due.
@@ -126,9 +133,10 @@ impl<E: Entry> Tracked<E> {
         }
     }
 
-    /// Begins the next sweep with the first slot.
-    pub(crate) fn rewind(&mut self) {
+    /// Begins a sweep at the front again.
+    pub(crate) fn restart(&mut self) {
         self.cursor = 0;
+        self.none_passed_expires_before_us = u64::MAX;
     }
 
     /// Frees what expired more than the grace ago in the next `slots` slots, and the table's own memory if it is mostly
@@ -137,14 +145,18 @@ impl<E: Entry> Tracked<E> {
         let Some(expired_by_us) = now.as_micros().checked_sub(RECLAIM_GRACE_US) else {
             return Swept::Partly;
         };
+        if expired_by_us < self.none_expires_before_us {
+            return Swept::Partly;
+        }
         let before = self.table.len();
         let mut swept = Swept::Partly;
         for _ in 0..slots {
             match self.table.at(self.cursor).map(Slot::entry) {
                 Some(Some(entry)) if entry.expires_at_us() <= expired_by_us => self.reclaim(),
-                Some(_) => self.cursor += 1,
+                Some(entry) => self.pass(entry.map(E::expires_at_us)),
                 None => {
-                    self.rewind();
+                    self.none_expires_before_us = self.none_passed_expires_before_us;
+                    self.restart();
                     swept = Swept::ToTheEnd;
                     break;
                 }
@@ -153,7 +165,7 @@ impl<E: Entry> Tracked<E> {
         counters.release_keys(before - self.table.len());
         let slots_before = self.table.slots();
         self.table.shrink();
-        counters.resize(slots_before, self.table.slots());
+        self.note_resize(slots_before, counters);
         swept
     }
 
@@ -173,14 +185,32 @@ impl<E: Entry> Tracked<E> {
                     return true;
                 }
                 Some(entry) => {
-                    earliest_us = earliest_us.min(entry.map_or(u64::MAX, E::expires_at_us));
-                    self.cursor += 1;
+                    let expires_at_us = entry.map(E::expires_at_us);
+                    earliest_us = earliest_us.min(expires_at_us.unwrap_or(u64::MAX));
+                    self.pass(expires_at_us);
                 }
-                None => self.cursor = 0,
+                None => self.restart(),
             }
         }
         self.none_expires_before_us = earliest_us;
+        self.restart();
         false
+    }
+
+    /// Notes that the table may have been rebuilt, and every entry be elsewhere.
+    fn note_resize(&mut self, slots_before: usize, counters: &Counters) {
+        let slots = self.table.slots();
+        if slots != slots_before {
+            counters.resize(slots_before, slots);
+            self.restart();
+        }
+    }
+
+    /// Moves the cursor past a slot, which holds an entry that expires then, or nothing.
+    fn pass(&mut self, expires_at_us: Option<u64>) {
+        let expires_at_us = expires_at_us.unwrap_or(u64::MAX);
+        self.none_passed_expires_before_us = self.none_passed_expires_before_us.min(expires_at_us);
+        self.cursor += 1;
     }
 
     /// Removes the expired entry under the cursor.
