@@ -14,4 +14,5 @@ pub mod figure;
 pub mod pause;
 pub mod resident;
 pub mod turned_clock;
+pub mod web;
 pub mod workload;

@@ -6,6 +6,7 @@
 
 use limiter_benches::contest::Contest;
 use limiter_benches::figure::{Figure, Goal};
+use limiter_benches::web::{Web, WebContest};
 use limiter_benches::workload::Workload;
 use limiter_benches::{child, pause, resident};
 
@@ -64,6 +65,24 @@ fn main() -> std::io::Result<()> {
         "memory.capped.longest_pause_us",
         longest_us,
         Goal::AtMost(1000.0),
+    );
+
+    eprintln!("an empty axum handler, beside tower_governor ...");
+    let web = WebContest::over_loopback(ROUNDS)?;
+    tell(
+        "axum.throughput_vs_bare",
+        web.ratio(Web::Ours, Web::Bare),
+        Goal::None,
+    );
+    tell(
+        "axum.throughput_vs_tower_governor",
+        web.ratio(Web::OursWithoutFields, Web::Governor),
+        Goal::AtLeast(1.0),
+    );
+    tell(
+        "axum.throughput_vs_tower_governor_with_fields",
+        web.ratio(Web::Ours, Web::GovernorWithFields),
+        Goal::AtLeast(1.0),
     );
     Ok(())
 }

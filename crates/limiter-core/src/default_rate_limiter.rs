@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use smallvec::SmallVec;
 
 use crate::{
     CheckError, Cost, Decision, Key, LocalStore, NoObserver, Observer, Outcome, Plan, PlanName,
@@ -74,11 +75,11 @@ impl DefaultRateLimiter {
         self
     }
 
-    fn plans(&self, names: &[PlanName], cost: Option<Cost>) -> Result<Vec<Plan>, CheckError> {
-        let plans = names
-            .iter()
-            .map(|name| self.registry.find(name))
-            .collect::<Result<Vec<_>, _>>()?;
+    fn plans(&self, names: &[PlanName], cost: Option<Cost>) -> Result<FewPlans, CheckError> {
+        let mut plans = FewPlans::new();
+        for name in names {
+            plans.push(self.registry.find(name)?);
+        }
         check_request(&plans, cost)?;
         Ok(plans)
     }
@@ -118,6 +119,9 @@ impl DefaultRateLimiter {
         }
     }
 }
+
+/// A chain of up to two plans allocates nothing.
+type FewPlans = SmallVec<[Plan; 2]>;
 
 fn turned_away() -> Decision {
     Decision::without_store(Outcome::Unavailable, Source::FailClosed)

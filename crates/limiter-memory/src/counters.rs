@@ -2,8 +2,7 @@
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// How full a [`MemoryStore`](crate::MemoryStore) or a [`MemoryAbuseStore`](crate::MemoryAbuseStore) is, and what its cap
-/// cost.
+/// How full a [`MemoryStore`](crate::MemoryStore) is, and what its cap cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
@@ -16,7 +15,7 @@ pub struct MemoryStats {
     pub refused_new_keys: u64,
     /// Slots that the tables have allocated, vacant ones included. It falls again as keys go idle.
     pub slots: usize,
-    /// Bytes of these slots. What keys with several plans, windows with a log or attempts hold comes on top.
+    /// Bytes of these slots. What keys with several plans or windows with a log hold comes on top.
     pub slot_bytes: usize,
 }
 
@@ -26,17 +25,15 @@ pub(crate) struct Counters {
     tracked: AtomicUsize,
     refused: AtomicU64,
     slots: AtomicUsize,
-    bytes_per_slot: usize,
 }
 
 impl Counters {
-    pub(crate) fn new(max_keys: usize, bytes_per_slot: usize) -> Self {
+    pub(crate) fn new(max_keys: usize) -> Self {
         Self {
             max_keys,
             tracked: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
             slots: AtomicUsize::new(0),
-            bytes_per_slot,
         }
     }
 
@@ -74,7 +71,7 @@ impl Counters {
             max_keys: self.max_keys,
             refused_new_keys: self.refused.load(Relaxed),
             slots,
-            slot_bytes: slots.saturating_mul(self.bytes_per_slot),
+            slot_bytes: slots.saturating_mul(size_of::<crate::table::Slot>()),
         }
     }
 }

@@ -1,23 +1,24 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
-mod abuse_shard;
-mod abuse_store;
+mod attempts;
+mod boxes;
 mod builder;
 mod counters;
+mod entry;
 mod fingerprint;
+mod keeper;
+mod kept;
 mod origins;
-mod plan_entry;
-mod plan_shard;
-mod sharded;
+mod pages;
+mod shard;
 mod store;
 mod sync;
 mod system_clock;
 mod system_random;
 mod table;
-mod tracked;
 
-pub use abuse_store::MemoryAbuseStore;
+pub use attempts::{AttemptStats, MemoryAbuseStore};
 pub use builder::{InvalidMaxKeys, MemoryStoreBuilder};
 pub use counters::MemoryStats;
 pub use store::MemoryStore;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use limiter_core::math::{self, Draw};
 use limiter_core::{
-    Clock, Cost, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError, Verdict,
-    check_request,
+    Clock, Cost, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp,
+    Verdict, check_request,
 };
 
-use crate::plan_shard::PlanShard;
-use crate::sharded::Sharded;
+use crate::counters::Counters;
+use crate::fingerprint::{Fingerprint, Secret};
+use crate::shard::{SLOTS_PER_VISIT, Shard};
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 use crate::{MemoryStats, MemoryStoreBuilder};
 
 /// Keeps limiter state in this process, and decides with the core's own math.
@@ -45,9 +48,21 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    keys: Sharded<PlanShard>,
+    shards: Box<[Padded<Mutex<Shard>>]>,
+    next_visit: Padded<AtomicUsize>,
+    counters: Padded<Counters>,
+    secret: Secret,
+    clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
 }
+
+/// Keeps what two threads write off each other's cache lines.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// How many keys a shard is meant for: few enough that to rebuild one takes microseconds.
+const KEYS_PER_SHARD: usize = 4096;
+const MAX_SHARDS: usize = 16_384;
 
 impl MemoryStore {
     /// Makes a store for a million keys, on the system's clock.
@@ -66,8 +81,15 @@ impl MemoryStore {
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
     ) -> Self {
+        let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
         Self {
-            keys: Sharded::new(max_keys, clock),
+            shards: (0..shards.next_power_of_two())
+                .map(|_| Padded(Mutex::new(Shard::default())))
+                .collect(),
+            next_visit: Padded(AtomicUsize::new(0)),
+            counters: Padded(Counters::new(max_keys)),
+            secret: Secret::random(),
+            clock,
             random,
         }
     }
@@ -85,20 +107,19 @@ impl MemoryStore {
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
         let draw = self.draw(plans);
-        let key = self.keys.secret().fingerprint(key);
-        let (mut shard, now) = self.keys.open(key);
+        let (mut shard, key, now) = self.open(key);
         if let [plan] = plans
             && let Some(verdict) = shard.run_inline(key, plan, now, |state| {
                 math::decide(plans, std::slice::from_mut(state), now, cost, draw)
             })
         {
-            self.keys.close(shard, now);
+            self.close(shard, now);
             return Ok(verdict);
         }
-        let verdict = shard.run(key, plans, now, self.keys.counters(), |states, now| {
+        let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
             math::decide(plans, states, now, cost, draw)
         });
-        self.keys.close(shard, now);
+        self.close(shard, now);
         verdict
     }
 
@@ -108,12 +129,11 @@ impl MemoryStore {
     /// [`StoreError::Request`] for a call that can never be answered.
     pub fn peek_sync(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        let key = self.keys.secret().fingerprint(key);
-        let (mut shard, now) = self.keys.open(key);
-        let verdict = shard.run(key, plans, now, self.keys.counters(), |states, now| {
+        let (mut shard, key, now) = self.open(key);
+        let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
             math::peek(plans, states, now, cost)
         });
-        self.keys.close(shard, now);
+        self.close(shard, now);
         verdict
     }
 
@@ -128,12 +148,11 @@ impl MemoryStore {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        let key = self.keys.secret().fingerprint(key);
-        let (mut shard, now) = self.keys.open(key);
-        let verdict = shard.run(key, plans, now, self.keys.counters(), |states, now| {
+        let (mut shard, key, now) = self.open(key);
+        let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
             math::refund(plans, states, now, cost)
         });
-        self.keys.close(shard, now);
+        self.close(shard, now);
         verdict
     }
 
@@ -143,10 +162,9 @@ impl MemoryStore {
     /// [`StoreError::Request`] for a call that can never be answered.
     pub fn reset_sync(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         check_request(plans, None)?;
-        let key = self.keys.secret().fingerprint(key);
-        let (mut shard, now) = self.keys.open(key);
-        shard.reset(key, plans, now, self.keys.counters());
-        self.keys.close(shard, now);
+        let (mut shard, key, now) = self.open(key);
+        shard.reset(key, plans, now, &self.counters.0);
+        self.close(shard, now);
         Ok(())
     }
 
@@ -154,13 +172,51 @@ impl MemoryStore {
     ///
     /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
     pub fn sweep(&self) {
-        self.keys.sweep();
+        let now = self.clock.now();
+        for shard in &self.shards {
+            lock(&shard.0).sweep_all(now, &self.counters.0);
+        }
     }
 
     /// Says how full the store is, and what its cap cost.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
-        self.keys.stats()
+        self.counters.0.stats()
+    }
+
+    /// Locks the shard of `key`.
+    ///
+    /// The time is read first, to hold the lock for as short as can be. Who then waits for the lock may find a newer
+    /// state, and decides as if the clock had stepped back: as of the time in that state.
+    fn open(&self, key: &Key) -> (MutexGuard<'_, Shard>, Fingerprint, Timestamp) {
+        let key = self.secret.fingerprint(key);
+        let now = self.clock.now();
+        (lock(self.shard_of(key)), key, now)
+    }
+
+    /// Unlocks a shard, and tends the shards a little.
+    fn close(&self, mut shard: MutexGuard<'_, Shard>, now: Timestamp) {
+        let visit = shard.tend(now, &self.counters.0);
+        drop(shard);
+        if visit {
+            self.visit_next_shard(now);
+        }
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is a power of two of shards, and the index is masked by it"
+    )]
+    fn shard_of(&self, key: Fingerprint) -> &Mutex<Shard> {
+        &self.shards[low_bits(key.rest) & (self.shards.len() - 1)].0
+    }
+
+    /// Sweeps a piece of the shard whose turn it is, unless somebody is using it.
+    fn visit_next_shard(&self, now: Timestamp) {
+        let turn = self.next_visit.0.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+        if let Some(mut shard) = self.shards.get(turn).and_then(|shard| try_lock(&shard.0)) {
+            shard.sweep(SLOTS_PER_VISIT, now, &self.counters.0);
+        }
     }
 
     /// Draws lots if one of `plans` needs them.
@@ -172,6 +228,14 @@ impl MemoryStore {
             Draw::LOWEST
         }
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the high bits are not wanted"
+)]
+const fn low_bits(bits: u64) -> usize {
+    bits as usize
 }
 
 impl Default for MemoryStore {

@@ -19,7 +19,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "limiter-fred",
         &["limiter-core", "limiter-lua", "limiter-sessions"],
     ),
-    ("limiter-axum", &["limiter-core"]),
+    ("limiter-axum-macros", &[]),
+    ("limiter-axum", &["limiter-core", "limiter-axum-macros"]),
     ("limiter-testkit", &["limiter-core"]),
 ];
 
@@ -113,6 +114,7 @@ mod tests {
             1
         );
         assert_eq!(count("limiter-axum", &["limiter-memory", "limiter-lua"]), 2);
+        assert_eq!(count("limiter-axum-macros", &["limiter-core"]), 1);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! [`KeyResolver`] and [`RequestSource`]: the inbound ports from a request to a key.
 
+use std::any::Any;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::{InvalidKey, Key};
 
@@ -17,6 +19,14 @@ pub trait RequestSource: Send + Sync {
 
     /// Returns the template of the route that matched, such as `/users/{id}`: never the raw path.
     fn route(&self) -> Option<&str>;
+
+    /// Returns the request as the inbound adapter holds it, for resolvers that were written for that adapter.
+    ///
+    /// The adapter's documentation names the type. A resolver that finds nothing, or another type, has no key. By default
+    /// there is nothing to be had.
+    fn original(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// Finds out who a request is limited as.
@@ -27,6 +37,12 @@ pub trait KeyResolver: Send + Sync {
     /// # Errors
     /// [`UnresolvedKey`] if the request does not say. A resolver never makes up a key that strangers would share.
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey>;
+}
+
+impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
+    fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+        (**self).resolve(request)
+    }
 }
 
 /// Says why a request has no key.
@@ -53,5 +69,11 @@ pub enum UnresolvedKey {
         /// Why it makes none.
         #[source]
         cause: InvalidKey,
+    },
+    /// No request could have a key here: the service is set up wrongly, and its sender cannot help it.
+    #[error("rate limit is set up wrongly: {advice}")]
+    Misconfigured {
+        /// What to do about it.
+        advice: String,
     },
 }

@@ -151,6 +151,17 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_resolver_is_a_resolver() {
+        let shared = header("x-api-key");
+        let request = with_headers(&[("x-api-key", "k1")]);
+        assert_eq!(
+            KeyResolver::resolve(&shared, &request),
+            Ok(Key::new("k1").unwrap())
+        );
+        assert!(request.original().is_none());
+    }
+
+    #[test]
     fn a_part_that_is_wrong_does_not_move_on_to_the_next() {
         let first = CompositeKeyResolver::first_of([header("a"), header("b")]);
         let two_lines = with_headers(&[("a", "1"), ("a", "2"), ("b", "3")]);

@@ -8,17 +8,19 @@ use limiter_core::{
     AbusePolicy, AbuseRepository, AbuseVerdict, Block, Clock, Key, StoreError, Timestamp,
 };
 
-use crate::abuse_shard::{AbuseEntry, AbuseShard};
-use crate::sharded::Sharded;
-use crate::table::Slot;
-use crate::{MemoryStats, MemoryStoreBuilder};
+use super::AttemptStats;
+use super::shard::{AttemptShard, STATES_PER_VISIT};
+use crate::MemoryStoreBuilder;
+use crate::counters::Counters;
+use crate::fingerprint::{Fingerprint, Secret};
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 
 /// Keeps attempts and blocks in this process, and decides with the core's own math.
 ///
 /// What is said of [`MemoryStore`](crate::MemoryStore) goes for it too: exact under any threading, bounded, frees idle keys
-/// by itself, safe against hash flooding and clocks that step back. A key under a policy takes 28 to 36 bytes in the table,
-/// some 100 more, and 8 for each attempt that it keeps: at most as many as the policy's largest threshold, however hard it
-/// is hammered.
+/// by itself, safe against hash flooding and clocks that step back. A key under a policy takes some 130 bytes, and 8 for
+/// each attempt that it keeps: at most as many as the policy's largest threshold, however hard it is hammered.
 ///
 /// A store of its own, so that a flood of attackers does not take the room of the keys of rate limits.
 ///
@@ -39,8 +41,16 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryAbuseStore {
-    keys: Sharded<AbuseShard>,
+    shards: Box<[Mutex<AttemptShard>]>,
+    next_visit: AtomicUsize,
+    counters: Counters,
+    secret: Secret,
+    clock: Arc<dyn Clock>,
 }
+
+/// How many keys a shard is meant for.
+const KEYS_PER_SHARD: usize = 4096;
+const MAX_SHARDS: usize = 4096;
 
 impl MemoryAbuseStore {
     /// Makes a store for a million keys, on the system's clock.
@@ -56,8 +66,15 @@ impl MemoryAbuseStore {
     }
 
     pub(crate) fn with(max_keys: usize, clock: Arc<dyn Clock>) -> Self {
+        let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
         Self {
-            keys: Sharded::new(max_keys, clock),
+            shards: (0..shards.next_power_of_two())
+                .map(|_| Mutex::default())
+                .collect(),
+            next_visit: AtomicUsize::new(0),
+            counters: Counters::new(max_keys),
+            secret: Secret::random(),
+            clock,
         }
     }
 
@@ -94,7 +111,7 @@ impl MemoryAbuseStore {
         self.run(key, policy, abuse::unblock)
     }
 
-    /// Returns how many bytes are held for `key` under `policy`, its slot in the table included; 0 if none are.
+    /// Returns how many bytes are held for `key` under `policy`, its place in the table included; 0 if none are.
     #[must_use]
     pub fn bytes_of(&self, key: &Key, policy: &AbusePolicy) -> usize {
         self.look(key, policy, |state, _| bytes(state))
@@ -104,7 +121,21 @@ impl MemoryAbuseStore {
     ///
     /// Calls do this by themselves, bit by bit. It is of use where a burst of keys may be followed by no call at all.
     pub fn sweep(&self) {
-        self.keys.sweep();
+        let now = self.clock.now();
+        for shard in &self.shards {
+            lock(shard).sweep_all(now, &self.counters);
+        }
+    }
+
+    /// Says how full the store is, and what its cap cost.
+    #[must_use]
+    pub fn stats(&self) -> AttemptStats {
+        let stats = self.counters.stats();
+        AttemptStats {
+            tracked_keys: stats.tracked_keys,
+            max_keys: stats.max_keys,
+            refused_new_keys: stats.refused_new_keys,
+        }
     }
 
     fn look<R>(
@@ -113,10 +144,9 @@ impl MemoryAbuseStore {
         policy: &AbusePolicy,
         look: impl FnOnce(Option<&AbuseState>, Timestamp) -> R,
     ) -> R {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        let (mut shard, now) = self.keys.open(key);
+        let (shard, key, now) = self.open(key, policy);
         let answer = shard.look(key, now, look);
-        self.keys.close(shard, now);
+        self.close(shard, now);
         answer
     }
 
@@ -126,22 +156,52 @@ impl MemoryAbuseStore {
         policy: &AbusePolicy,
         step: impl FnOnce(&mut Option<AbuseState>, Timestamp) -> R,
     ) -> Result<R, StoreError> {
-        let key = self.keys.secret().fingerprint_under(policy.name(), key);
-        let (mut shard, now) = self.keys.open(key);
-        let answer = shard.run(key, now, self.keys.counters(), step);
-        self.keys.close(shard, now);
+        let (mut shard, key, now) = self.open(key, policy);
+        let answer = shard.run(key, now, &self.counters, step);
+        self.close(shard, now);
         answer
     }
 
-    /// Says how full the store is, and what its cap cost.
-    #[must_use]
-    pub fn stats(&self) -> MemoryStats {
-        self.keys.stats()
+    /// Locks the shard of `key`, and reads the time under that lock.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is a power of two of shards, and the index is masked by it"
+    )]
+    fn open(
+        &self,
+        key: &Key,
+        policy: &AbusePolicy,
+    ) -> (MutexGuard<'_, AttemptShard>, Fingerprint, Timestamp) {
+        let key = self.secret.fingerprint_under(policy.name(), key);
+        let shard = lock(&self.shards[low_bits(key.rest) & (self.shards.len() - 1)]);
+        (shard, key, self.clock.now())
+    }
+
+    /// Unlocks a shard, and tends the shards a little.
+    fn close(&self, mut shard: MutexGuard<'_, AttemptShard>, now: Timestamp) {
+        let visit = shard.tend(now, &self.counters);
+        drop(shard);
+        if visit {
+            let turn = self.next_visit.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+            if let Some(mut shard) = self.shards.get(turn).and_then(try_lock) {
+                shard.sweep(STATES_PER_VISIT, now, &self.counters);
+            }
+        }
     }
 }
 
+/// Counts a key's share of the tree, at its sparsest, and its box; none for no state.
 fn bytes(state: Option<&AbuseState>) -> usize {
-    state.map_or(0, |state| state.bytes() + size_of::<Slot<AbuseEntry>>())
+    let in_the_tree = 2 * (size_of::<Fingerprint>() + size_of::<Box<AbuseState>>());
+    state.map_or(0, |state| in_the_tree + state.bytes())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the high bits are not wanted"
+)]
+const fn low_bits(bits: u64) -> usize {
+    bits as usize
 }
 
 impl Default for MemoryAbuseStore {

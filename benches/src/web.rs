@@ -1,0 +1,255 @@
+//! [`WebContest`]: requests a second of an empty axum handler, bare and behind layers, over loopback and by direct call.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::routing::get;
+use http::Request;
+use limiter_axum::{ClientIp, HeaderStyle, RateLimit, RateLimitLayer};
+use limiter_core::{DefaultRateLimiter, InMemoryPlanRegistry, Plan};
+use limiter_memory::MemoryStore;
+use tower::ServiceExt;
+use tower_governor::GovernorLayer;
+use tower_governor::governor::GovernorConfigBuilder;
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Web {
+    /// The handler alone.
+    Bare,
+    /// Behind our layer, on the memory store, with its usual fields on every response.
+    Ours,
+    /// Behind our layer without fields, which is what `tower_governor` does unless told otherwise.
+    OursWithoutFields,
+    /// Behind `tower_governor` as it comes: no fields.
+    Governor,
+    /// Behind `tower_governor` with its fields on every response.
+    GovernorWithFields,
+}
+
+impl Web {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Bare,
+        Self::Ours,
+        Self::OursWithoutFields,
+        Self::Governor,
+        Self::GovernorWithFields,
+    ];
+
+    /// Returns the name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Ours => "limiter-axum",
+            Self::OursWithoutFields => "limiter-axum without fields",
+            Self::Governor => "tower_governor",
+            Self::GovernorWithFields => "tower_governor with fields",
+        }
+    }
+
+    /// Makes the router. Nobody is ever denied, and all limit by the address of the peer.
+    pub fn router(self) -> Router {
+        let bare = Router::new().route("/", get(|| async {}));
+        match self {
+            Self::Bare => bare,
+            Self::Ours => bare.layer(ours(HeaderStyle::default())),
+            Self::OursWithoutFields => bare.layer(ours(HeaderStyle::Off)),
+            Self::Governor => {
+                let config = GovernorConfigBuilder::default()
+                    .per_nanosecond(10)
+                    .burst_size(BURST)
+                    .finish();
+                bare.layer(GovernorLayer::new(config.unwrap_or_default()))
+            }
+            Self::GovernorWithFields => {
+                let config = GovernorConfigBuilder::default()
+                    .per_nanosecond(10)
+                    .burst_size(BURST)
+                    .use_headers()
+                    .finish();
+                match config {
+                    Some(config) => bare.layer(GovernorLayer::new(config)),
+                    None => bare,
+                }
+            }
+        }
+    }
+}
+
+/// So many that nobody is ever denied.
+const BURST: u32 = 100_000_000;
+
+#[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
+fn ours(style: HeaderStyle) -> RateLimitLayer {
+    let plan = Plan::new("gold", format!("{BURST}/s").as_str()).unwrap();
+    let plans = Arc::new(InMemoryPlanRegistry::new([plan]).unwrap());
+    let limiter = DefaultRateLimiter::new(plans, Arc::new(MemoryStore::new()));
+    RateLimitLayer::builder(Arc::new(limiter), ClientIp::peer())
+        .limit(RateLimit::plan("gold"))
+        .headers(style)
+        .build()
+        .unwrap()
+}
+
+/// How it went: requests a second, medians of the rounds, in the order of [`Web::ALL`].
+pub struct WebContest {
+    /// Requests a second.
+    pub per_second: [f64; 5],
+    rounds: Vec<[f64; 5]>,
+}
+
+impl WebContest {
+    /// Lets all take turns over loopback: each has a server with one thread and keep-alive connections to it.
+    ///
+    /// # Errors
+    /// If loopback cannot be used.
+    pub fn over_loopback(rounds: usize) -> io::Result<Self> {
+        let mut clients = Vec::new();
+        for web in Web::ALL {
+            clients.push(Client::connect(serve(web.router())?)?);
+        }
+        let mut times = Vec::new();
+        for _ in 0..=rounds {
+            let mut round = [0.0; 5];
+            for (client, per_second) in clients.iter_mut().zip(&mut round) {
+                *per_second = client.requests_per_second()?;
+            }
+            times.push(round);
+        }
+        Ok(Self::of(times))
+    }
+
+    /// Lets all take turns without a network: what is left is what the layers cost.
+    #[must_use]
+    pub fn by_direct_call(rounds: usize) -> Self {
+        const CALLS: u32 = 20_000;
+        let routers = Web::ALL.map(Web::router);
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let per_second = |router: &Router| {
+            let start = Instant::now();
+            if let Ok(runtime) = &runtime {
+                runtime.block_on(async {
+                    for _ in 0..CALLS {
+                        std::hint::black_box(call(router.clone()).await);
+                    }
+                });
+            }
+            f64::from(CALLS) / start.elapsed().as_secs_f64()
+        };
+        let times = (0..=rounds).map(|_| routers.each_ref().map(per_second));
+        Self::of(times.collect())
+    }
+
+    fn of(mut rounds: Vec<[f64; 5]>) -> Self {
+        rounds.remove(0);
+        let mut per_second = [0.0; 5];
+        for (nth, place) in per_second.iter_mut().enumerate() {
+            *place = median(rounds.iter().filter_map(|round| round.get(nth).copied()));
+        }
+        Self { per_second, rounds }
+    }
+
+    /// Returns the throughput of one as a part of another's: the median of what each round said.
+    #[must_use]
+    pub fn ratio(&self, one: Web, other: Web) -> f64 {
+        let place = |web| Web::ALL.iter().position(|it| *it == web);
+        let of = |round: &[f64; 5], web| place(web).and_then(|nth| round.get(nth).copied());
+        median(
+            self.rounds
+                .iter()
+                .filter_map(|round| Some(of(round, one)? / of(round, other)?)),
+        )
+    }
+}
+
+/// Sends one request through a router, without a network.
+pub async fn call(router: Router) -> u16 {
+    let mut request = Request::new(Body::empty());
+    let peer = SocketAddr::from(([127, 0, 0, 1], 4711));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    let response = router.oneshot(request).await;
+    response.map_or(0, |response| response.status().as_u16())
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Serves on one thread, until the process ends.
+fn serve(router: Router) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    listener.set_nonblocking(true)?;
+    std::thread::spawn(move || -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let service = router.into_make_service_with_connect_info::<SocketAddr>();
+            axum::serve(listener, service).await
+        })
+    });
+    Ok(address)
+}
+
+const CONNECTIONS: usize = 16;
+const SWEEPS: usize = 250;
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// Connections that each have one request under way.
+struct Client {
+    connections: Vec<TcpStream>,
+}
+
+impl Client {
+    fn connect(server: SocketAddr) -> io::Result<Self> {
+        let connect = |_| {
+            let stream = TcpStream::connect(server)?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        };
+        let connections = (0..CONNECTIONS).map(connect).collect::<io::Result<_>>()?;
+        Ok(Self { connections })
+    }
+
+    fn requests_per_second(&mut self) -> io::Result<f64> {
+        let start = Instant::now();
+        for _ in 0..SWEEPS {
+            for connection in &mut self.connections {
+                connection.write_all(REQUEST)?;
+            }
+            for connection in &mut self.connections {
+                read_empty_response(connection)?;
+            }
+        }
+        Ok((CONNECTIONS * SWEEPS) as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// Reads up to the empty line: the handler has no body.
+fn read_empty_response(connection: &mut TcpStream) -> io::Result<()> {
+    let mut buffer = [0; 2048];
+    let mut len = 0;
+    loop {
+        let rest = buffer.get_mut(len..).unwrap_or_default();
+        match connection.read(rest)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            read => len += read,
+        }
+        let read = buffer.get(..len).unwrap_or_default();
+        if read.ends_with(b"\r\n\r\n") {
+            let is_ok = read.starts_with(b"HTTP/1.1 200");
+            return is_ok.then_some(()).ok_or(ErrorKind::InvalidData.into());
+        }
+    }
+}

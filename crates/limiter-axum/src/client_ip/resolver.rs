@@ -1,0 +1,295 @@
+//! [`ClientIp`]: limits by the address of the client.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::HeaderName;
+use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+
+use super::{TrustedProxies, address, forwarded};
+
+/// Finds the address of the client, and limits by it.
+///
+/// The address is that of the socket's peer, unless the peer is a trusted proxy: then one named header is read, from the right
+/// over all its lines, past the proxies that are trusted. The first entry that is not trusted is the client. At the first
+/// entry that cannot be read the walk stops, and the machine that wrote it counts as the client. So nothing that a client
+/// sends can change who it is.
+///
+/// | peer | header | client |
+/// |---|---|---|
+/// | not trusted | anything | the peer |
+/// | trusted | none | the peer |
+/// | trusted | `198.51.100.7, 203.0.113.9, <trusted>` | `203.0.113.9` |
+/// | trusted | `198.51.100.7, unknown, <trusted>` | the trusted one that wrote `unknown` |
+/// | trusted, by 2 hops | `198.51.100.7, 203.0.113.9, 10.0.0.2` | `203.0.113.9` |
+/// | unknown | anything | an error: the service is set up wrongly |
+///
+/// An IPv4 address is a key of its own. IPv6 addresses share a key with all of their /64, the smallest block that a subscriber
+/// gets ([`with_ipv6_prefix`](Self::with_ipv6_prefix) sets another). A v4-mapped address is the v4 address.
+///
+/// # Examples
+/// ```
+/// use limiter_axum::{ClientIp, TrustedProxies};
+///
+/// let direct = ClientIp::peer();
+/// let proxied = ClientIp::x_forwarded_for(TrustedProxies::networks(["10.0.0.0/8"])?);
+/// let by_cdn = ClientIp::header("cf-connecting-ip", TrustedProxies::networks(["192.0.2.0/24"])?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientIp {
+    told_by: ToldBy,
+    ipv6_prefix: u8,
+}
+
+#[derive(Clone, Debug)]
+enum ToldBy {
+    Socket,
+    XForwardedFor(TrustedProxies),
+    Forwarded(TrustedProxies),
+    Header(HeaderName, TrustedProxies),
+}
+
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
+/// The smallest block that a subscriber gets.
+const DEFAULT_IPV6_PREFIX: u8 = 64;
+
+impl ClientIp {
+    /// Takes the peer of the socket, and no header: right where clients connect directly.
+    #[must_use]
+    pub const fn peer() -> Self {
+        Self::told_by(ToldBy::Socket)
+    }
+
+    /// Takes `X-Forwarded-For` as `proxies` wrote it.
+    #[must_use]
+    pub const fn x_forwarded_for(proxies: TrustedProxies) -> Self {
+        Self::told_by(ToldBy::XForwardedFor(proxies))
+    }
+
+    /// Takes `Forwarded` (RFC 7239) as `proxies` wrote it.
+    #[must_use]
+    pub const fn forwarded(proxies: TrustedProxies) -> Self {
+        Self::told_by(ToldBy::Forwarded(proxies))
+    }
+
+    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it. Two lines of it are an error.
+    ///
+    /// # Errors
+    /// [`InvalidClientIp`] if `name` is no header name.
+    pub fn header(name: &str, proxies: TrustedProxies) -> Result<Self, InvalidClientIp> {
+        let name = HeaderName::try_from(name).map_err(|_| InvalidClientIp::Header {
+            name: name.chars().take(64).collect(),
+        })?;
+        Ok(Self::told_by(ToldBy::Header(name, proxies)))
+    }
+
+    const fn told_by(told_by: ToldBy) -> Self {
+        Self {
+            told_by,
+            ipv6_prefix: DEFAULT_IPV6_PREFIX,
+        }
+    }
+
+    /// Lets all IPv6 addresses with the same first `bits` share a key: 56 or 48 is stricter than the usual 64.
+    ///
+    /// # Errors
+    /// [`InvalidClientIp`] if `bits` is 0 or more than 128.
+    pub fn with_ipv6_prefix(mut self, bits: u8) -> Result<Self, InvalidClientIp> {
+        if !(1..=128).contains(&bits) {
+            return Err(InvalidClientIp::Prefix { bits });
+        }
+        self.ipv6_prefix = bits;
+        Ok(self)
+    }
+
+    /// Returns the address of the client, whole.
+    ///
+    /// # Errors
+    /// [`UnresolvedKey`] if the socket's peer is not known, or a header that names one client has several lines.
+    pub fn address(&self, request: &dyn RequestSource) -> Result<IpAddr, UnresolvedKey> {
+        let peer = request.peer_ip().ok_or_else(no_peer)?.to_canonical();
+        match &self.told_by {
+            ToldBy::XForwardedFor(proxies) if proxies.trusts_peer(peer) => {
+                let entries = from_the_right(request, X_FORWARDED_FOR)
+                    .flat_map(|line| line.rsplit(|byte| *byte == b','))
+                    .map(read);
+                Ok(walk(proxies, peer, entries))
+            }
+            ToldBy::Forwarded(proxies) if proxies.trusts_peer(peer) => {
+                let entries = from_the_right(request, http::header::FORWARDED.as_str())
+                    .flat_map(forwarded::elements_from_the_right)
+                    .map(forwarded::client_of);
+                Ok(walk(proxies, peer, entries))
+            }
+            ToldBy::Header(name, proxies) if proxies.trusts_peer(peer) => {
+                single(request, name).map(|named| named.unwrap_or(peer))
+            }
+            _ => Ok(peer),
+        }
+    }
+
+    /// Makes the key of an address: what shares a key has the same text.
+    fn key(&self, address: IpAddr) -> Result<Key, InvalidKey> {
+        let mut text = Text::EMPTY;
+        let _ = match address {
+            IpAddr::V4(v4) => text.push_v4(v4),
+            IpAddr::V6(v6) => {
+                let bits = self.ipv6_prefix;
+                let kept = u32::from(128_u8.saturating_sub(bits));
+                let mask = u128::MAX.checked_shl(kept).unwrap_or(0);
+                let network = Ipv6Addr::from_bits(v6.to_bits() & mask);
+                write!(text, "{network}/{bits}")
+            }
+        };
+        Key::new(text.as_bytes())
+    }
+}
+
+impl KeyResolver for ClientIp {
+    fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+        let address = self.address(request)?;
+        self.key(address).map_err(|cause| UnresolvedKey::Invalid {
+            what: "client address".to_owned(),
+            cause,
+        })
+    }
+}
+
+fn no_peer() -> UnresolvedKey {
+    UnresolvedKey::Misconfigured {
+        advice: "the address of the socket's peer is not known; serve the router with \
+                 `into_make_service_with_connect_info::<SocketAddr>()`, or put a `SocketAddr` into the request's extensions"
+            .to_owned(),
+    }
+}
+
+/// Goes from the machine nearest to us towards the client, as far as what is told can be believed.
+fn walk(
+    proxies: &TrustedProxies,
+    peer: IpAddr,
+    mut entries: impl Iterator<Item = Option<IpAddr>>,
+) -> IpAddr {
+    if let Some(hops) = proxies.hops {
+        let before = usize::from(hops.get()) - 1;
+        return entries.nth(before).flatten().unwrap_or(peer);
+    }
+    let mut nearest = peer;
+    for entry in entries {
+        let Some(address) = entry else {
+            return nearest;
+        };
+        nearest = address;
+        if !proxies.contains(address) {
+            return nearest;
+        }
+    }
+    nearest
+}
+
+/// Returns the lines of a header, the last first.
+fn from_the_right<'a>(
+    request: &'a dyn RequestSource,
+    name: &'a str,
+) -> impl Iterator<Item = &'a [u8]> {
+    let mut lines = 0;
+    while request.header(name, lines).is_some() {
+        lines += 1;
+    }
+    (0..lines)
+        .rev()
+        .filter_map(move |line| request.header(name, line))
+}
+
+/// Reads an entry of `X-Forwarded-For`.
+fn read(entry: &[u8]) -> Option<IpAddr> {
+    address::parse(std::str::from_utf8(entry).ok()?)
+}
+
+fn single(request: &dyn RequestSource, name: &HeaderName) -> Result<Option<IpAddr>, UnresolvedKey> {
+    if request.header(name.as_str(), 1).is_some() {
+        return Err(UnresolvedKey::Ambiguous {
+            what: format!("header {name}"),
+        });
+    }
+    Ok(request.header(name.as_str(), 0).and_then(read))
+}
+
+/// Room for the longest address with its prefix, so that a key of an address allocates nothing.
+struct Text {
+    bytes: [u8; 45],
+    len: usize,
+}
+
+impl Text {
+    const EMPTY: Self = Self {
+        bytes: [0; 45],
+        len: 0,
+    };
+
+    /// Writes what `Display` does, in a tenth of the time: this is on the way of every request.
+    fn push_v4(&mut self, address: Ipv4Addr) -> std::fmt::Result {
+        for (nth, octet) in address.octets().into_iter().enumerate() {
+            if nth > 0 {
+                self.write_char('.')?;
+            }
+            if octet >= 100 {
+                self.write_char(char::from(b'0' + octet / 100))?;
+            }
+            if octet >= 10 {
+                self.write_char(char::from(b'0' + octet / 10 % 10))?;
+            }
+            self.write_char(char::from(b'0' + octet % 10))?;
+        }
+        Ok(())
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.len + text.len();
+        let place = self.bytes.get_mut(self.len..end).ok_or(std::fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+/// Says why addresses cannot be found as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidClientIp {
+    /// A text is no header name.
+    #[error("{name:?} is no header name: write one such as \"cf-connecting-ip\"")]
+    Header {
+        /// The text.
+        name: String,
+    },
+    /// A prefix has no bits, or more than an address.
+    #[error("IPv6 prefix of {bits} bits: take 1 to 128, such as 64 or 56")]
+    Prefix {
+        /// The bits asked for.
+        bits: u8,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn prop_an_address_of_version_4_is_written_as_usual(bits: u32) {
+            let address = Ipv4Addr::from_bits(bits);
+            let mut text = Text::EMPTY;
+            text.push_v4(address).unwrap();
+            let usual = address.to_string();
+            prop_assert_eq!(text.as_bytes(), usual.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+
+use http::{HeaderMap, HeaderValue};
+use limiter_core::{Decision, PlanDecision};
+
+use super::{
+    LegacyReset, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET, shown, whole_seconds,
+};
+
+/// Sets the fields, unless they are there and leave less.
+pub(super) fn keep_strictest(decision: &Decision, reset: &LegacyReset, headers: &mut HeaderMap) {
+    let Some(plan) = nearest_to_its_end(decision) else {
+        return;
+    };
+    let there = headers
+        .get(&X_RATELIMIT_REMAINING)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse().ok());
+    if there.is_some_and(|there: u32| there <= plan.remaining) {
+        return;
+    }
+    headers.insert(X_RATELIMIT_LIMIT, plan.limit.units().into());
+    headers.insert(X_RATELIMIT_REMAINING, plan.remaining.into());
+    headers.insert(X_RATELIMIT_RESET, reset_value(plan, reset));
+}
+
+/// The plan that denied, or else the one with the smallest part left.
+fn nearest_to_its_end(decision: &Decision) -> Option<&PlanDecision> {
+    if let Some(denial) = decision.denial() {
+        return shown(decision).find(|plan| plan.name == denial.plan);
+    }
+    let part_left =
+        |plan: &PlanDecision| (u64::from(plan.remaining), u64::from(plan.limit.units()));
+    shown(decision).min_by(|a, b| {
+        let ((left_a, of_a), (left_b, of_b)) = (part_left(a), part_left(b));
+        (left_a * of_b).cmp(&(left_b * of_a))
+    })
+}
+
+fn reset_value(plan: &PlanDecision, reset: &LegacyReset) -> HeaderValue {
+    match reset {
+        LegacyReset::Seconds => whole_seconds(plan.reset_after).into(),
+        LegacyReset::UnixTime(clock) => {
+            let moment_us = clock.now().saturating_add(plan.reset_after).as_micros();
+            moment_us.div_ceil(1_000_000).into()
+        }
+    }
+}

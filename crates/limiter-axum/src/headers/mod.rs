@@ -1,0 +1,66 @@
+//! The response fields: what a client may still ask for, and when to come back.
+
+mod draft11;
+mod legacy;
+mod retry_after;
+mod style;
+
+use http::{HeaderMap, HeaderName, StatusCode};
+use limiter_core::{Decision, PlanDecision};
+
+pub(crate) use retry_after::{keep_longest, whole_seconds};
+pub use style::{HeaderStyle, LegacyReset};
+
+pub(crate) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(crate) const X_RATELIMIT_REMAINING: HeaderName =
+    HeaderName::from_static("x-ratelimit-remaining");
+pub(crate) const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// The response fields that this crate may set and that browsers hide from scripts unless told otherwise.
+///
+/// Give them to your CORS layer (`CorsLayer::expose_headers(limiter_axum::EXPOSED_HEADERS)`), and put that layer outside of the
+/// rate limit: else a browser shows a 429 as a network error.
+pub const EXPOSED_HEADERS: [HeaderName; 6] = [
+    http::header::RETRY_AFTER,
+    RATELIMIT,
+    RATELIMIT_POLICY,
+    X_RATELIMIT_LIMIT,
+    X_RATELIMIT_REMAINING,
+    X_RATELIMIT_RESET,
+];
+
+/// Adds what `decision` says to the fields of a response, beside what is there from other layers.
+pub(crate) fn write(
+    style: &HeaderStyle,
+    decision: &Decision,
+    status: StatusCode,
+    headers: &mut HeaderMap,
+) {
+    // A client might wait before it follows a redirection.
+    if status.is_redirection() || shown(decision).next().is_none() {
+        return;
+    }
+    if style.has_draft11() {
+        draft11::append(decision, headers);
+    }
+    if let Some(reset) = style.legacy() {
+        legacy::keep_strictest(decision, reset, headers);
+    }
+    if headers.contains_key(http::header::RETRY_AFTER)
+        && let Some(exhausted_s) = shown(decision).filter_map(exhausted_seconds).max()
+    {
+        keep_longest(exhausted_s, headers);
+    }
+}
+
+/// The plans that clients are told of: a plan on trial never changes a response.
+fn shown(decision: &Decision) -> impl Iterator<Item = &PlanDecision> {
+    let enforced = |plan: &&PlanDecision| plan.enforcement == limiter_core::Enforcement::Enforced;
+    decision.plans().iter().filter(enforced)
+}
+
+fn exhausted_seconds(plan: &PlanDecision) -> Option<u64> {
+    (plan.remaining == 0).then(|| draft11::effective_window_s(plan))?
+}

@@ -1,0 +1,125 @@
+//! [`RateLimitLayer`]: the layer that people put on their router.
+
+use std::fmt;
+use std::sync::Arc;
+
+use limiter_core::{CheckError, Key, KeyResolver, RateLimiter};
+use tower_layer::Layer;
+
+use crate::rate_limit::{CheckedLimit, InvalidRateLimit};
+use crate::settings::Settings;
+use crate::{InvalidLayer, RateLimit, RateLimitLayerBuilder, RateLimitService};
+
+/// Limits the requests of an axum router, or of any tower service.
+///
+/// A request that may go on is passed to the inner service, and its response tells how the caller stands. One that may not is
+/// answered here; the inner service is not called, and no body is read. The error type is the inner service's own, so nothing
+/// has to be handled. All clones share one state.
+///
+/// # Where to put it
+/// - `Router::layer`: all requests, those that match no route as well. Right against scanners.
+/// - `Router::route_layer` and `MethodRouter::route_layer`: requests that match a route.
+/// - Several layers on one route all apply, from the outside in; their response fields add up.
+/// - CORS goes outside, authentication outside of what limits by principal.
+///
+/// # Cancel safety
+/// A caller that goes away while its request is being decided may have been charged, once.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use axum::{Router, routing::get};
+/// use limiter_axum::{ClientIp, RateLimit, RateLimitLayer};
+/// use limiter_core::RateLimiter;
+///
+/// fn app(limiter: Arc<dyn RateLimiter>) -> Result<Router, limiter_axum::InvalidLayer> {
+///     let limits = RateLimitLayer::builder(limiter, ClientIp::peer()).limit(RateLimit::plan("gold")).build()?;
+///     let search = limits.for_route(&RateLimit::plan("search").cost(5))?;
+///     Ok(Router::new()
+///         .route("/", get(|| async { "hello" }).route_layer(limits))
+///         .route("/search", get(|| async { "found" }).route_layer(search)))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct RateLimitLayer {
+    settings: Arc<Settings>,
+    only: Option<Arc<CheckedLimit>>,
+}
+
+impl RateLimitLayer {
+    /// Limits by one plan, or several, whoever `key` finds.
+    ///
+    /// # Errors
+    /// [`InvalidLayer`] if `limit` is not allowed.
+    pub fn new(
+        limiter: Arc<dyn RateLimiter>,
+        key: impl KeyResolver + 'static,
+        limit: RateLimit,
+    ) -> Result<Self, InvalidLayer> {
+        Self::builder(limiter, key).limit(limit).build()
+    }
+
+    /// Starts a layer with other than the usual settings.
+    pub fn builder(
+        limiter: Arc<dyn RateLimiter>,
+        key: impl KeyResolver + 'static,
+    ) -> RateLimitLayerBuilder {
+        RateLimitLayerBuilder::new(limiter, key)
+    }
+
+    pub(crate) fn of(settings: Settings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            only: None,
+        }
+    }
+
+    /// Returns a layer that is like this one and shares its state, and applies `limit` in place of the table of routes.
+    ///
+    /// # Errors
+    /// [`InvalidRateLimit`] if `limit` is not allowed.
+    pub fn for_route(&self, limit: &RateLimit) -> Result<Self, InvalidRateLimit> {
+        let limit = limit.check(&self.settings.keys)?;
+        Ok(Self {
+            settings: Arc::clone(&self.settings),
+            only: Some(Arc::new(limit)),
+        })
+    }
+
+    /// Asks the limiter for each limit of this layer, without spending: finds unknown plans, and costs that a plan can never
+    /// admit, when the service starts and not at the first request. A store that is away is no mistake of the layer.
+    ///
+    /// # Errors
+    /// [`CheckError`] for the first limit that can never be applied.
+    pub async fn verify(&self) -> Result<(), CheckError> {
+        let Ok(nobody) = Key::new("verify") else {
+            return Ok(());
+        };
+        let first = self.only.as_ref().or(self.settings.first_limit.as_ref());
+        for limit in first.into_iter().chain(self.settings.routes.limits()) {
+            let limiter = &self.settings.limiter;
+            match limiter.peek(&nobody, &limit.plans, limit.cost).await {
+                Ok(_) | Err(CheckError::Store(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S> Layer<S> for RateLimitLayer {
+    type Service = RateLimitService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RateLimitService::new(inner, Arc::clone(&self.settings), self.only.clone())
+    }
+}
+
+impl fmt::Debug for RateLimitLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer")
+            .field("header_style", &self.settings.header_style)
+            .field("missing_key", &self.settings.missing_key)
+            .finish_non_exhaustive()
+    }
+}

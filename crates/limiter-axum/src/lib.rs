@@ -1,0 +1,48 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(clippy::pedantic)]
+
+mod access_list;
+mod builder;
+mod client_ip;
+#[cfg(feature = "axum")]
+mod extract;
+mod headers;
+mod http_request;
+mod keys;
+mod layer;
+mod missing_key;
+mod principal;
+mod rate_limit;
+mod rejection;
+mod response_future;
+mod route_rule;
+mod route_template;
+mod scope;
+mod service;
+mod settings;
+
+pub use access_list::{AccessList, InvalidNetwork};
+pub use builder::{InvalidLayer, RateLimitLayerBuilder};
+pub use client_ip::{ClientIp, InvalidClientIp, InvalidProxies, TrustedProxies};
+#[cfg(feature = "axum")]
+pub use extract::{HandlerLimit, Limited, Limits, Receipt};
+pub use headers::{EXPOSED_HEADERS, HeaderStyle, LegacyReset};
+pub use http_request::HttpRequest;
+#[cfg(feature = "hmac")]
+pub use keys::{HmacKeyResolver, HmacSecret, InvalidHmacSecret};
+pub use keys::{KeyFn, PathParameterKeyResolver, RouteKeyResolver};
+pub use layer::RateLimitLayer;
+#[cfg(feature = "macros")]
+pub use limiter_axum_macros::rate_limit;
+pub use limiter_core::{
+    CompositeKeyResolver, HeaderKeyResolver, Key, KeyResolver, PrincipalKeyResolver,
+};
+pub use missing_key::MissingKey;
+pub use principal::Principal;
+pub use rate_limit::{InvalidRateLimit, RateLimit};
+pub use rejection::{Rejection, RejectionBody, RejectionReason};
+pub use response_future::ResponseFuture;
+pub use route_rule::{InvalidRoute, RouteRule};
+pub use route_template::RouteTemplate;
+pub use service::RateLimitService;

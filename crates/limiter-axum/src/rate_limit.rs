@@ -1,0 +1,213 @@
+//! [`RateLimit`]: what a route asks of its callers.
+
+use std::sync::Arc;
+
+use limiter_core::{
+    Cost, InvalidCost, InvalidPlanName, InvalidRequest, Key, KeyResolver, MAX_CHAIN, PlanName,
+    RequestSource, UnresolvedKey,
+};
+
+/// What a request is limited by: one or more plans, who is limited, and what the request costs.
+///
+/// Written down freely, and checked when a layer is built of it.
+///
+/// | input | answer, once it is checked |
+/// |---|---|
+/// | a plan's name of another form than `[A-Za-z][A-Za-z0-9._-]{0,63}` | [`InvalidRateLimit::Plan`] |
+/// | no plan, more than 16, or one twice | [`InvalidRateLimit::Plans`] |
+/// | a cost of 0 | [`InvalidRateLimit::Cost`] |
+/// | a key that the layer does not know | [`InvalidRateLimit::UnknownKey`] |
+///
+/// # Examples
+/// ```
+/// use limiter_axum::RateLimit;
+///
+/// let simple = RateLimit::plan("gold");
+/// let search = RateLimit::plans(["gold", "daily"]).cost(5).key("api-key").refund_failures();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a rate limit does nothing until it is given to a layer"]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct RateLimit {
+    plans: Vec<String>,
+    #[cfg_attr(feature = "serde", serde(default = "one"))]
+    cost: u32,
+    #[cfg_attr(feature = "serde", serde(default))]
+    key: Option<String>,
+    #[cfg_attr(feature = "serde", serde(default))]
+    refund_failures: bool,
+}
+
+#[cfg(feature = "serde")]
+pub(crate) const fn one() -> u32 {
+    1
+}
+
+impl RateLimit {
+    /// Limits by one plan.
+    pub fn plan(name: impl Into<String>) -> Self {
+        Self::plans([name])
+    }
+
+    /// Limits by several plans at once, all or nothing.
+    pub fn plans<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self {
+            plans: names.into_iter().map(Into::into).collect(),
+            cost: Cost::ONE.get(),
+            key: None,
+            refund_failures: false,
+        }
+    }
+
+    /// Sets what a request costs: at least 1, and 1 if nobody says otherwise.
+    pub const fn cost(mut self, units: u32) -> Self {
+        self.cost = units;
+        self
+    }
+
+    /// Limits by the key that the layer knows under this name, in place of its first one.
+    pub fn key(mut self, name: impl Into<String>) -> Self {
+        self.key = Some(name.into());
+        self
+    }
+
+    /// Gives the cost back when the response is a server error (5xx).
+    pub const fn refund_failures(mut self) -> Self {
+        self.refund_failures = true;
+        self
+    }
+
+    pub(crate) fn check(&self, keys: &Keys) -> Result<CheckedLimit, InvalidRateLimit> {
+        let names = self.plans.iter().map(PlanName::new);
+        let plans = names.collect::<Result<Vec<_>, _>>()?;
+        if plans.is_empty() {
+            return Err(InvalidRequest::NoPlans.into());
+        }
+        if plans.len() > MAX_CHAIN {
+            return Err(InvalidRequest::TooManyPlans { plans: plans.len() }.into());
+        }
+        let twice = |(nth, name): (usize, &PlanName)| {
+            let earlier = plans.iter().take(nth).any(|other| other == name);
+            earlier.then(|| name.clone())
+        };
+        if let Some(plan) = plans.iter().enumerate().find_map(twice) {
+            return Err(InvalidRequest::DuplicatePlan { plan }.into());
+        }
+        Ok(CheckedLimit {
+            cost: Cost::new(self.cost)?,
+            key: keys.place_of(self.key.as_deref())?,
+            plans,
+            refund_failures: self.refund_failures,
+        })
+    }
+}
+
+/// A rate limit that was checked.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedLimit {
+    pub(crate) plans: Vec<PlanName>,
+    pub(crate) cost: Cost,
+    pub(crate) key: KeyPlace,
+    pub(crate) refund_failures: bool,
+}
+
+/// Which of the keys of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPlace(usize);
+
+/// The keys that a layer knows: the first one, and others by name.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    resolvers: Vec<(String, Arc<dyn KeyResolver>)>,
+}
+
+/// How the first key is called.
+const FIRST: &str = "default";
+
+impl Keys {
+    pub(crate) fn new(first: impl KeyResolver + 'static) -> Self {
+        Self {
+            resolvers: vec![(FIRST.to_owned(), Arc::new(first))],
+        }
+    }
+
+    /// Adds a key, or puts it in the place of the one with its name.
+    pub(crate) fn put(&mut self, name: String, resolver: Arc<dyn KeyResolver>) {
+        self.resolvers
+            .retain(|(known, _)| *known != name || known == FIRST);
+        self.resolvers.push((name, resolver));
+    }
+
+    pub(crate) fn place_of(&self, name: Option<&str>) -> Result<KeyPlace, InvalidRateLimit> {
+        let wanted = name.unwrap_or(FIRST);
+        let found = self.resolvers.iter().position(|(known, _)| known == wanted);
+        found.map(KeyPlace).ok_or_else(|| {
+            let known: Vec<&str> = self
+                .resolvers
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
+            InvalidRateLimit::UnknownKey {
+                name: wanted.chars().take(64).collect(),
+                known: known.join(", "),
+            }
+        })
+    }
+
+    pub(crate) fn resolve(
+        &self,
+        place: KeyPlace,
+        request: &dyn RequestSource,
+    ) -> Result<Key, UnresolvedKey> {
+        let resolver = self.resolvers.get(place.0).map(|(_, resolver)| resolver);
+        resolver
+            .ok_or_else(|| UnresolvedKey::Misconfigured {
+                advice: "the limit is of another layer".to_owned(),
+            })?
+            .resolve(request)
+    }
+
+    /// Resolves each key, in the order of their places.
+    #[cfg(feature = "axum")]
+    pub(crate) fn resolve_all(
+        &self,
+        request: &dyn RequestSource,
+    ) -> Vec<Result<Key, UnresolvedKey>> {
+        let resolve = |(_, resolver): &(_, Arc<dyn KeyResolver>)| resolver.resolve(request);
+        self.resolvers.iter().map(resolve).collect()
+    }
+}
+
+#[cfg(feature = "axum")]
+impl KeyPlace {
+    pub(crate) const fn get(self) -> usize {
+        self.0
+    }
+}
+
+/// Says why a [`RateLimit`] cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRateLimit {
+    /// A plan's name is not allowed.
+    #[error(transparent)]
+    Plan(#[from] InvalidPlanName),
+    /// The plans make no chain.
+    #[error(transparent)]
+    Plans(#[from] InvalidRequest),
+    /// The cost is not allowed.
+    #[error(transparent)]
+    Cost(#[from] InvalidCost),
+    /// The layer knows no key of that name.
+    #[error("no key is called {name:?}: this layer knows {known}")]
+    UnknownKey {
+        /// The name asked for.
+        name: String,
+        /// The names that the layer knows.
+        known: String,
+    },
+}

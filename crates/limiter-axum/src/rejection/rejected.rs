@@ -1,0 +1,277 @@
+//! [`Rejection`]: a request that is turned away.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use http::{Response, StatusCode};
+use limiter_core::{CheckError, Decision, Enforcement, Outcome, UnresolvedKey};
+
+use super::{RejectionBody, problem};
+use crate::MissingKey;
+use crate::headers::{self, keep_longest, whole_seconds};
+use crate::settings::Settings;
+
+/// A request that is turned away, and all that is known of why. What replaces the usual answer is given one of these.
+///
+/// | reason | status |
+/// |---|---|
+/// | [`LimitExceeded`](RejectionReason::LimitExceeded) | 429 |
+/// | [`StoreUnavailable`](RejectionReason::StoreUnavailable) | 503 |
+/// | [`NoKey`](RejectionReason::NoKey) | 400, 401 or 500, as the layer says |
+/// | [`Forbidden`](RejectionReason::Forbidden) | 403 |
+/// | [`CostTooLarge`](RejectionReason::CostTooLarge) | 400 |
+/// | [`Misconfigured`](RejectionReason::Misconfigured) | 500 |
+#[derive(Clone)]
+pub struct Rejection(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    reason: RejectionReason,
+    status: StatusCode,
+    detail: String,
+    decision: Option<Decision>,
+    grpc: bool,
+    settings: Option<Arc<Settings>>,
+}
+
+/// Why a request is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RejectionReason {
+    /// A plan has no room.
+    LimitExceeded,
+    /// The store failed, and the policy is to fail closed.
+    StoreUnavailable,
+    /// The request lacks what its limit goes by, or has it in a form that makes no key.
+    NoKey,
+    /// The caller is on the deny list.
+    Forbidden,
+    /// The request costs more than its plan can ever admit: no wait would help.
+    CostTooLarge,
+    /// The limit is set up wrongly.
+    Misconfigured,
+}
+
+/// A store that is away may be back at any moment.
+const UNAVAILABLE_WAIT: Duration = Duration::from_secs(1);
+
+impl Rejection {
+    fn new(reason: RejectionReason, status: StatusCode, detail: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            reason,
+            status,
+            detail: detail.into(),
+            decision: None,
+            grpc: false,
+            settings: None,
+        }))
+    }
+
+    /// Turns a request away by a decision that is not to let it pass.
+    pub(crate) fn by_decision(decision: Decision) -> Self {
+        let mut rejection = match decision.outcome() {
+            Outcome::Denied(denial) => {
+                let detail = match whole_seconds(denial.retry_after) {
+                    1 => "Retry in 1 second.".to_owned(),
+                    seconds => format!("Retry in {seconds} seconds."),
+                };
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                Self::new(RejectionReason::LimitExceeded, status, detail)
+            }
+            Outcome::Unavailable | Outcome::Allowed => Self::new(
+                RejectionReason::StoreUnavailable,
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The service is short of capacity. Retry soon.",
+            ),
+        };
+        rejection.0.decision = Some(decision);
+        rejection
+    }
+
+    pub(crate) fn by_error(error: &CheckError) -> Self {
+        match error {
+            CheckError::Store(_) => Self::new(
+                RejectionReason::StoreUnavailable,
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The service is short of capacity. Retry soon.",
+            ),
+            error => Self::misconfigured(&error.to_string()),
+        }
+    }
+
+    /// Tells a caller whose cost was only known in the handler that it is more than the plan can ever admit.
+    #[cfg(feature = "axum")]
+    pub(crate) fn by_charge_error(error: &CheckError) -> Self {
+        match error {
+            CheckError::Request(limiter_core::InvalidRequest::CostTooLarge {
+                cost, max, ..
+            }) => Self::new(
+                RejectionReason::CostTooLarge,
+                StatusCode::BAD_REQUEST,
+                format!("The request costs {cost}; at most {max} can ever be admitted."),
+            ),
+            error => Self::by_error(error),
+        }
+    }
+
+    /// Turns a request without a key away, unless it is to be let pass.
+    pub(crate) fn by_missing_key(error: &UnresolvedKey, rule: MissingKey) -> Option<Self> {
+        let status = match (error, rule) {
+            (UnresolvedKey::Misconfigured { .. }, _) => {
+                return Some(Self::misconfigured(&error.to_string()));
+            }
+            (UnresolvedKey::Missing { .. }, MissingKey::Skip) => return None,
+            (UnresolvedKey::Missing { .. }, MissingKey::Unauthorized) => StatusCode::UNAUTHORIZED,
+            (UnresolvedKey::Missing { .. }, MissingKey::ServerError) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            _ => StatusCode::BAD_REQUEST,
+        };
+        let detail = sentence(&error.to_string());
+        Some(Self::new(RejectionReason::NoKey, status, detail))
+    }
+
+    pub(crate) fn forbidden() -> Self {
+        Self::new(
+            RejectionReason::Forbidden,
+            StatusCode::FORBIDDEN,
+            "Access is denied.",
+        )
+    }
+
+    pub(crate) fn misconfigured(advice: &str) -> Self {
+        Self::new(
+            RejectionReason::Misconfigured,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            sentence(advice),
+        )
+    }
+
+    /// Answers as `settings` say, in the form that the caller speaks.
+    pub(crate) fn answered_by(mut self, settings: &Arc<Settings>, grpc: bool) -> Self {
+        self.0.settings = Some(Arc::clone(settings));
+        self.0.grpc = grpc;
+        self
+    }
+
+    /// Returns why the request is turned away.
+    #[must_use]
+    pub fn reason(&self) -> RejectionReason {
+        self.0.reason
+    }
+
+    /// Returns the status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// Returns a sentence for the caller. It holds no key and no address.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// Returns the decision, if there was one.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.0.decision.as_ref()
+    }
+
+    /// Returns how long to wait, if waiting helps.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.0.reason {
+            RejectionReason::LimitExceeded => self.decision()?.retry_after(),
+            RejectionReason::StoreUnavailable => Some(UNAVAILABLE_WAIT),
+            _ => None,
+        }
+    }
+
+    /// Returns how long to wait as `Retry-After` tells it: rounded up, at least 1.
+    #[must_use]
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after().map(whole_seconds)
+    }
+
+    /// Returns the names of the plans that denied.
+    pub fn violated_plans(&self) -> impl Iterator<Item = &str> {
+        let plans = self.decision().map(Decision::plans).unwrap_or_default();
+        plans
+            .iter()
+            .filter(|plan| !plan.admits && plan.enforcement == Enforcement::Enforced)
+            .map(|plan| plan.name.as_str())
+    }
+
+    /// Makes the usual answer, `application/problem+json`; a hook may change it and hand it on.
+    #[must_use]
+    pub fn problem(&self) -> Response<Bytes> {
+        problem::response(self)
+    }
+
+    /// Makes the whole answer: what the hook says, or else the usual one, with the fields that every refusal has.
+    #[must_use]
+    pub fn into_http<B: RejectionBody>(self) -> Response<B> {
+        let settings = self.0.settings.as_deref();
+        let mut response = self.bare_response();
+        let status = response.status();
+        let headers = response.headers_mut();
+        let no_store = HeaderValue::from_static("no-store");
+        headers.entry(CACHE_CONTROL).or_insert(no_store);
+        if let Some(seconds) = self.retry_after_seconds() {
+            keep_longest(seconds, headers);
+        }
+        if let (Some(settings), Some(decision)) = (settings, self.decision()) {
+            headers::write(&settings.header_style, decision, status, headers);
+        }
+        response.map(B::from_bytes)
+    }
+
+    fn bare_response(&self) -> Response<Bytes> {
+        #[cfg(feature = "tonic")]
+        if self.0.grpc {
+            return super::grpc::response(self);
+        }
+        let settings = self.0.settings.as_deref();
+        match settings.and_then(|settings| settings.on_rejection.as_ref()) {
+            Some(answer) => answer(self),
+            None => self.problem(),
+        }
+    }
+}
+
+/// Makes a sentence of an error's text.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
+impl fmt::Debug for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejection")
+            .field("reason", &self.0.reason)
+            .field("status", &self.0.status)
+            .field("detail", &self.0.detail)
+            .field("decision", &self.0.decision)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "request is turned away: {}", self.0.detail)
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+#[cfg(feature = "axum")]
+impl axum::response::IntoResponse for Rejection {
+    fn into_response(self) -> axum::response::Response {
+        self.into_http()
+    }
+}

@@ -1,0 +1,144 @@
+//! What a layer was told: shared by all its clones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response};
+use limiter_core::{RateLimiter, RequestSource};
+
+use crate::access_list::Access;
+use crate::rate_limit::{CheckedLimit, Keys};
+use crate::rejection::RejectionReason;
+use crate::route_rule::{Found, RouteTable};
+use crate::{AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, Rejection};
+
+pub(crate) type OnRejection = Arc<dyn Fn(&Rejection) -> Response<Bytes> + Send + Sync>;
+pub(crate) type SkipIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+
+pub(crate) struct Settings {
+    pub(crate) limiter: Arc<dyn RateLimiter>,
+    pub(crate) keys: Keys,
+    pub(crate) first_limit: Option<Arc<CheckedLimit>>,
+    pub(crate) routes: RouteTable,
+    pub(crate) header_style: HeaderStyle,
+    pub(crate) missing_key: MissingKey,
+    pub(crate) access: AccessList,
+    pub(crate) client_ip: ClientIp,
+    pub(crate) skip: Skip,
+    pub(crate) on_rejection: Option<OnRejection>,
+    pub(crate) complained: AtomicBool,
+}
+
+/// Which requests are not looked at.
+#[derive(Clone, Default)]
+pub(crate) struct Skip {
+    pub(crate) preflight: bool,
+    pub(crate) paths: Vec<String>,
+    pub(crate) conditions: Vec<SkipIf>,
+}
+
+impl Skip {
+    fn applies_to(&self, parts: &Parts) -> bool {
+        (self.preflight && is_preflight(parts))
+            || (!self.paths.is_empty() && {
+                let path = HttpRequest::new(parts).path();
+                self.paths.iter().any(|skipped| skipped == path)
+            })
+            || self.conditions.iter().any(|condition| condition(parts))
+    }
+}
+
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS
+        && parts.headers.contains_key(http::header::ORIGIN)
+        && parts
+            .headers
+            .contains_key(http::header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// What is to be done with a request.
+pub(crate) enum Gate {
+    /// It goes on, and whoever charges it later is told that it is exempt.
+    Exempt,
+    /// It goes on: nothing is charged here.
+    Pass,
+    /// It is turned away.
+    Reject(Rejection),
+    /// It is charged.
+    Charge(limiter_core::Key, Arc<CheckedLimit>),
+}
+
+impl Settings {
+    /// Says what is to be done with a request; `only` is the limit that stands in for the table of routes.
+    pub(crate) fn gate(&self, parts: &Parts, only: Option<&Arc<CheckedLimit>>) -> Gate {
+        if self.skip.applies_to(parts) {
+            return Gate::Exempt;
+        }
+        let request = HttpRequest::new(parts);
+        match self.access_of_address(request) {
+            Ok(Access::Limited) => {}
+            Ok(Access::Allowed) => return Gate::Exempt,
+            Ok(Access::Denied) => return Gate::Reject(Rejection::forbidden()),
+            Err(rejection) => return Gate::Reject(rejection),
+        }
+        let Some(limit) = only.or_else(|| self.limit_of(request, &parts.method)) else {
+            return Gate::Pass;
+        };
+        self.gate_of_key(self.keys.resolve(limit.key, &request), limit)
+    }
+
+    fn limit_of(&self, request: HttpRequest<'_>, method: &Method) -> Option<&Arc<CheckedLimit>> {
+        if self.routes.is_empty() {
+            return self.first_limit.as_ref();
+        }
+        match self.routes.find(request.route(), method) {
+            Found::Limit(limit) => Some(limit),
+            Found::Unlimited => None,
+            Found::Nothing => self.first_limit.as_ref(),
+        }
+    }
+
+    fn access_of_address(&self, request: HttpRequest<'_>) -> Result<Access, Rejection> {
+        if !self.access.asks_for_addresses() {
+            return Ok(Access::Limited);
+        }
+        match self.client_ip.address(&request) {
+            Ok(address) => Ok(self.access.of_address(address)),
+            Err(error) => Rejection::by_missing_key(&error, MissingKey::BadRequest)
+                .map_or(Ok(Access::Limited), Err),
+        }
+    }
+
+    pub(crate) fn gate_of_key(
+        &self,
+        key: Result<limiter_core::Key, limiter_core::UnresolvedKey>,
+        limit: &Arc<CheckedLimit>,
+    ) -> Gate {
+        let key = match key {
+            Ok(key) => key,
+            Err(error) => {
+                let rejection = Rejection::by_missing_key(&error, self.missing_key);
+                return rejection.map_or(Gate::Pass, Gate::Reject);
+            }
+        };
+        match self.access.of_key(&key) {
+            Access::Limited => Gate::Charge(key, Arc::clone(limit)),
+            Access::Allowed => Gate::Exempt,
+            Access::Denied => Gate::Reject(Rejection::forbidden()),
+        }
+    }
+
+    /// Tells the operator of a limit that is set up wrongly: aloud the first time, lest callers flood the log.
+    pub(crate) fn complain(&self, rejection: &Rejection) {
+        if rejection.reason() != RejectionReason::Misconfigured {
+            return;
+        }
+        if self.complained.swap(true, Ordering::Relaxed) {
+            tracing::debug!(target: "limiter", "{rejection}");
+        } else {
+            tracing::error!(target: "limiter", "{rejection}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Whose address it is, behind proxies that are trusted and past those that are not.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::Router;
+use axum::routing::get as on_get;
+use http::{HeaderName, HeaderValue};
+use limiter_axum::{ClientIp, HttpRequest, KeyResolver, RateLimit, RateLimitLayer, TrustedProxies};
+use proptest::prelude::*;
+
+use crate::harness::{Bench, serve};
+
+const XFF: &str = "x-forwarded-for";
+const FWD: &str = "forwarded";
+const CDN: &str = "cf-connecting-ip";
+
+/// A proxy of ours.
+const PROXY: &str = "10.0.0.1";
+/// A stranger that connects directly.
+const STRANGER: &str = "203.0.113.66";
+
+fn networks() -> TrustedProxies {
+    TrustedProxies::networks(["10.0.0.0/8", "fd00::/8", "192.0.2.1"]).unwrap()
+}
+
+fn hops(count: u8) -> TrustedProxies {
+    TrustedProxies::hops(count).unwrap()
+}
+
+fn by(told_by: &str) -> ClientIp {
+    match told_by {
+        "peer" => ClientIp::peer(),
+        "xff" => ClientIp::x_forwarded_for(networks()),
+        "fwd" => ClientIp::forwarded(networks()),
+        "cdn" => ClientIp::header(CDN, networks()).unwrap(),
+        "xff 1 hop" => ClientIp::x_forwarded_for(hops(1)),
+        "xff 2 hops" => ClientIp::x_forwarded_for(hops(2)),
+        "fwd 2 hops" => ClientIp::forwarded(hops(2)),
+        "xff 2 hops within" => ClientIp::x_forwarded_for(hops(2).within(["10.0.0.0/8"]).unwrap()),
+        other => panic!("{other}"),
+    }
+}
+
+fn request(peer: &str, headers: &[(&str, &[u8])]) -> http::request::Parts {
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    let peer: IpAddr = peer.parse().unwrap();
+    parts.extensions.insert(SocketAddr::new(peer, 4711));
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        parts
+            .headers
+            .append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    parts
+}
+
+type Case = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static [u8])],
+    &'static str,
+);
+
+/// How the client is found, the peer, the header lines, and the key.
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    // Nobody is trusted: no header changes the key.
+    ("peer", "203.0.113.9", &[], "203.0.113.9"),
+    ("peer", "203.0.113.9", &[(XFF, b"198.51.100.7")], "203.0.113.9"),
+    ("peer", "10.0.0.1", &[(XFF, b"198.51.100.7"), (FWD, b"for=198.51.100.7"), ("x-real-ip", b"198.51.100.7")], "10.0.0.1"),
+    ("peer", "::ffff:203.0.113.9", &[], "203.0.113.9"),
+    ("peer", "2001:db8:1:2:3:4:5:6", &[], "2001:db8:1:2::/64"),
+    ("peer", "2001:db8:1:2:ffff::1", &[], "2001:db8:1:2::/64"),
+    ("peer", "2001:db8:1:3::1", &[], "2001:db8:1:3::/64"),
+    ("peer", "::1", &[], "::/64"),
+    // An untrusted peer says what it likes.
+    ("xff", STRANGER, &[], STRANGER),
+    ("xff", STRANGER, &[(XFF, b"198.51.100.7")], STRANGER),
+    ("xff", STRANGER, &[(XFF, b"10.0.0.1")], STRANGER),
+    ("xff", STRANGER, &[(XFF, b"198.51.100.7, 10.0.0.1")], STRANGER),
+    ("xff", STRANGER, &[(XFF, b"garbage")], STRANGER),
+    ("xff", STRANGER, &[(XFF, b"")], STRANGER),
+    ("xff", "::ffff:203.0.113.66", &[(XFF, b"198.51.100.7")], STRANGER),
+    ("fwd", STRANGER, &[(FWD, b"for=198.51.100.7")], STRANGER),
+    ("fwd", STRANGER, &[(FWD, b"for=\"")], STRANGER),
+    ("cdn", STRANGER, &[(CDN, b"198.51.100.7")], STRANGER),
+    ("cdn", STRANGER, &[(CDN, b"198.51.100.7"), (CDN, b"198.51.100.8")], STRANGER),
+    ("xff 2 hops within", STRANGER, &[(XFF, b"198.51.100.7, 198.51.100.8")], STRANGER),
+    // One trusted proxy.
+    ("xff", PROXY, &[], PROXY),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff", "::ffff:10.0.0.1", &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff", "fd00::1", &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff", "192.0.2.1", &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff", "192.0.2.2", &[(XFF, b"203.0.113.9")], "192.0.2.2"),
+    ("xff", PROXY, &[(XFF, b" \t203.0.113.9 ")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9:51234")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"2001:db8:1:2:3::9")], "2001:db8:1:2::/64"),
+    ("xff", PROXY, &[(XFF, b"[2001:db8:1:2:3::9]")], "2001:db8:1:2::/64"),
+    ("xff", PROXY, &[(XFF, b"[2001:db8:1:2:3::9]:51234")], "2001:db8:1:2::/64"),
+    ("xff", PROXY, &[(XFF, b"fe80::1%eth0")], "fe80::/64"),
+    ("xff", PROXY, &[(XFF, b"::ffff:203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"[::ffff:203.0.113.9]:80")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"::ffff:1.1.1.1")], "1.1.1.1"),
+    ("xff", PROXY, &[(XFF, b"::ffff:8.8.8.8")], "8.8.8.8"),
+    // What the client wrote is left of what the proxy wrote.
+    ("xff", PROXY, &[(XFF, b"198.51.100.7, 203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"10.9.9.9, 203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"garbage, 203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b", , 203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"\xff\xfe, 203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"\", 203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"198.51.100.7"), (XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"198.51.100.7, 198.51.100.8"), (XFF, b"garbage"), (XFF, b"203.0.113.9")], "203.0.113.9"),
+    // Several trusted proxies, on one line or many.
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, 10.0.0.3, 10.0.0.2")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9"), (XFF, b"10.0.0.3"), (XFF, b"10.0.0.2")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"198.51.100.7, 203.0.113.9"), (XFF, b"fd00::3, 10.0.0.2")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"10.0.0.4, 10.0.0.3, 10.0.0.2")], "10.0.0.4"),
+    // The walk stops at what cannot be read: the machine that wrote it is as far as it goes.
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, unknown")], PROXY),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, unknown, 10.0.0.2")], "10.0.0.2"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, ")], PROXY),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9,, 10.0.0.2")], "10.0.0.2"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, _hidden")], PROXY),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, 203.0.113.300")], PROXY),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9:99999")], PROXY),
+    ("xff", PROXY, &[(XFF, b"")], PROXY),
+    // Only the header that was named is read.
+    ("xff", PROXY, &[(FWD, b"for=198.51.100.7"), ("x-real-ip", b"198.51.100.7"), (CDN, b"198.51.100.7")], PROXY),
+    ("fwd", PROXY, &[(XFF, b"198.51.100.7")], PROXY),
+    ("cdn", PROXY, &[(XFF, b"198.51.100.7"), (FWD, b"for=198.51.100.7")], PROXY),
+    // RFC 7239.
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"For=\"203.0.113.9:4711\";proto=https;by=10.0.0.1")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"proto=http;for=\"[2001:db8:1:2::9]:4711\"")], "2001:db8:1:2::/64"),
+    ("fwd", PROXY, &[(FWD, b"for=198.51.100.7, for=203.0.113.9, for=10.0.0.2")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"for=198.51.100.7"), (FWD, b"for=203.0.113.9;host=\"a,b\"")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"for=\", for=203.0.113.9")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"for=\""), (FWD, b"for=203.0.113.9")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9, for=unknown, for=10.0.0.2")], "10.0.0.2"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9, for=_x, for=10.0.0.2")], "10.0.0.2"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9;for=198.51.100.7")], PROXY),
+    ("fwd", PROXY, &[(FWD, b"by=203.0.113.9")], PROXY),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9, proto=https")], PROXY),
+    // A header with one address.
+    ("cdn", PROXY, &[(CDN, b"203.0.113.9")], "203.0.113.9"),
+    ("cdn", PROXY, &[(CDN, b"2001:db8:1:2::9")], "2001:db8:1:2::/64"),
+    ("cdn", PROXY, &[], PROXY),
+    ("cdn", PROXY, &[(CDN, b"garbage")], PROXY),
+    ("cdn", PROXY, &[(CDN, b"203.0.113.9, 198.51.100.7")], PROXY),
+    // By count, any peer is believed.
+    ("xff 1 hop", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9")], "203.0.113.9"),
+    ("xff 1 hop", STRANGER, &[], STRANGER),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9"), (XFF, b"35.191.0.1")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"35.191.0.1")], STRANGER),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, garbage, 35.191.0.1")], STRANGER),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=198.51.100.7, for=203.0.113.9, for=35.191.0.1")], "203.0.113.9"),
+    ("xff 2 hops within", PROXY, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+];
+
+#[test]
+fn every_case_of_the_table_has_its_key() {
+    assert!(CASES.len() >= 60, "{} cases", CASES.len());
+    for (told_by, peer, headers, expected) in CASES {
+        let parts = request(peer, headers);
+        let key = by(told_by).resolve(&HttpRequest::new(&parts)).unwrap();
+        let key = String::from_utf8_lossy(key.as_bytes()).into_owned();
+        let told = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.escape_ascii()));
+        let told: Vec<_> = told.collect();
+        assert_eq!(key, *expected, "{told_by}, peer {peer}, {told:?}");
+    }
+}
+
+#[test]
+fn a_header_of_one_address_with_two_lines_is_an_error_of_the_proxy() {
+    let parts = request(PROXY, &[(CDN, b"203.0.113.9"), (CDN, b"198.51.100.7")]);
+    let error = by("cdn").resolve(&HttpRequest::new(&parts)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "request has more than one header cf-connecting-ip: send one"
+    );
+}
+
+#[test]
+fn what_the_proxy_appended_counts_however_many_lines_come_before_it() {
+    let mut lines: Vec<(&str, &[u8])> = vec![(XFF, b"198.51.100.7"); 300];
+    lines.push((XFF, b"203.0.113.9"));
+    let parts = request(PROXY, &lines);
+    let address = by("xff").address(&HttpRequest::new(&parts)).unwrap();
+    assert_eq!(address, IpAddr::from([203, 0, 113, 9]));
+}
+
+#[test]
+fn prefixes_and_proxies_are_checked_at_the_door() {
+    assert!(ClientIp::peer().with_ipv6_prefix(0).is_err());
+    assert!(ClientIp::peer().with_ipv6_prefix(129).is_err());
+    let parts = request("2001:db8:1:2:3:4:5:6", &[]);
+    for (bits, expected) in [
+        (1, "::/1"),
+        (48, "2001:db8:1::/48"),
+        (56, "2001:db8:1::/56"),
+        (128, "2001:db8:1:2:3:4:5:6/128"),
+    ] {
+        let resolver = ClientIp::peer().with_ipv6_prefix(bits).unwrap();
+        let key = resolver.resolve(&HttpRequest::new(&parts)).unwrap();
+        assert_eq!(key.as_bytes(), expected.as_bytes());
+    }
+    assert!(TrustedProxies::networks([]).is_err());
+    assert!(TrustedProxies::networks(["10.0.0.0/33"]).is_err());
+    assert!(TrustedProxies::networks(["proxy.internal"]).is_err());
+    assert!(TrustedProxies::hops(0).is_err());
+    assert!(ClientIp::header("no header", networks()).is_err());
+    let mapped = TrustedProxies::networks(["::ffff:10.0.0.0/104"]).unwrap();
+    let parts = request(PROXY, &[(XFF, b"203.0.113.9")]);
+    let address = ClientIp::x_forwarded_for(mapped)
+        .address(&HttpRequest::new(&parts))
+        .unwrap();
+    assert_eq!(address, IpAddr::from([203, 0, 113, 9]));
+}
+
+#[tokio::test]
+async fn rotating_the_header_gives_no_fresh_bucket_over_the_wire() {
+    let bench = Bench::new(&[("gold", "3/h")]);
+    let cases = [
+        (ClientIp::peer(), 3),
+        (
+            ClientIp::x_forwarded_for(TrustedProxies::networks(["10.0.0.0/8"]).unwrap()),
+            0,
+        ),
+        // The peer is the proxy here: what a client sent it stands left of what it appends.
+        (
+            ClientIp::x_forwarded_for(TrustedProxies::networks(["127.0.0.0/8"]).unwrap()),
+            3,
+        ),
+    ];
+    for (client_ip, admitted) in cases {
+        let limit = RateLimit::plan("gold");
+        let layer = RateLimitLayer::new(bench.limiter.clone(), client_ip, limit).unwrap();
+        let router = Router::new()
+            .route("/", on_get(|| async { "hello" }))
+            .layer(layer);
+        let url = serve(router).await;
+        let client = reqwest::Client::new();
+        let mut passed = 0;
+        for nth in 0..10 {
+            let spoofed = format!("198.51.100.{nth}, 203.0.113.9");
+            let response = client.get(&url).header(XFF, spoofed).send().await.unwrap();
+            passed += usize::from(response.status() == 200);
+        }
+        assert_eq!(passed, admitted);
+    }
+}
+
+fn any_line() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
+    let name = prop_oneof![Just(XFF), Just(FWD), Just(CDN), Just("x-real-ip")];
+    let entry = prop_oneof![
+        "[0-9.,: ]{0,24}",
+        "(for=)?\"?[0-9a-f:.\\[\\]]{0,20}\"?(, ?|;)(for=)?10\\.0\\.0\\.[0-9]",
+        "\\PC{0,20}",
+    ];
+    let value = entry.prop_map(|text| {
+        let visible = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
+        text.into_bytes().into_iter().filter(visible).collect()
+    });
+    (name, value)
+}
+
+proptest! {
+    #[test]
+    fn prop_an_untrusted_peer_never_changes_its_key(
+        lines in prop::collection::vec(any_line(), 0..6),
+        told_by in prop_oneof![Just("peer"), Just("xff"), Just("fwd"), Just("cdn"), Just("xff 2 hops within")],
+    ) {
+        let lines: Vec<(&str, &[u8])> = lines.iter().map(|(name, value)| (*name, value.as_slice())).collect();
+        let key = by(told_by).resolve(&HttpRequest::new(&request(STRANGER, &lines))).unwrap();
+        prop_assert_eq!(key.as_bytes(), STRANGER.as_bytes());
+    }
+
+    /// Whatever a client sends, a trusted proxy appends its address on the right, to the last line or on a line of its own.
+    #[test]
+    fn prop_what_a_client_sends_through_a_proxy_never_changes_its_key(
+        lines in prop::collection::vec(any_line(), 0..6),
+        own_line: bool,
+        (told_by, name, appended) in prop_oneof![
+            Just(("xff", XFF, "203.0.113.9")),
+            Just(("fwd", FWD, "for=203.0.113.9;proto=https")),
+        ],
+    ) {
+        let mut lines = lines;
+        let last = lines.iter().rposition(|(known, _)| *known == name).filter(|_| !own_line);
+        match last {
+            Some(last) => lines[last].1.extend_from_slice(format!(", {appended}").as_bytes()),
+            None => lines.push((name, appended.into())),
+        }
+        let lines: Vec<(&str, &[u8])> = lines.iter().map(|(name, value)| (*name, value.as_slice())).collect();
+        let key = by(told_by).resolve(&HttpRequest::new(&request(PROXY, &lines))).unwrap();
+        prop_assert_eq!(key.as_bytes(), b"203.0.113.9");
+    }
+}

@@ -1,0 +1,234 @@
+//! Who is limited, and what becomes of requests that do not say.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::get as on_get;
+use limiter_axum::{
+    ClientIp, CompositeKeyResolver, HeaderKeyResolver, HmacKeyResolver, HmacSecret, HttpRequest,
+    Key, KeyFn, KeyResolver, MissingKey, PathParameterKeyResolver, Principal, PrincipalKeyResolver,
+    RateLimit, RateLimitLayer, RouteKeyResolver,
+};
+use tower::ServiceExt;
+
+use crate::harness::{Bench, get, serve, statuses};
+
+fn layer(bench: &Bench, key: impl KeyResolver + 'static, missing: MissingKey) -> RateLimitLayer {
+    let builder = RateLimitLayer::builder(bench.limiter.clone(), key);
+    builder
+        .limit(RateLimit::plan("one"))
+        .missing_key(missing)
+        .build()
+        .unwrap()
+}
+
+fn one() -> Bench {
+    Bench::new(&[("one", "1/h")])
+}
+
+fn hello(layer: RateLimitLayer) -> Router {
+    Router::new()
+        .route("/", on_get(|| async { "hello" }))
+        .layer(layer)
+}
+
+async fn status(url: &str, headers: &[(&str, &str)]) -> u16 {
+    let request = reqwest::Client::new().get(url);
+    let request = headers.iter().fold(request, |request, (name, value)| {
+        request.header(*name, *value)
+    });
+    request.send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn each_header_value_has_its_own_limit() {
+    let bench = one();
+    let by_api_key = layer(
+        &bench,
+        HeaderKeyResolver::new("x-api-key"),
+        MissingKey::Unauthorized,
+    );
+    let url = serve(hello(by_api_key)).await;
+    assert_eq!(status(&url, &[("x-api-key", "a")]).await, 200);
+    assert_eq!(status(&url, &[("x-api-key", "a")]).await, 429);
+    assert_eq!(status(&url, &[("X-Api-Key", "b")]).await, 200);
+}
+
+#[tokio::test]
+async fn a_missing_key_follows_the_rule_and_is_never_shared() {
+    for (rule, expected) in [
+        (MissingKey::BadRequest, 400),
+        (MissingKey::Unauthorized, 401),
+        (MissingKey::ServerError, 500),
+        (MissingKey::Skip, 200),
+    ] {
+        let bench = one();
+        let url = serve(hello(layer(
+            &bench,
+            HeaderKeyResolver::new("x-api-key"),
+            rule,
+        )))
+        .await;
+        assert_eq!(statuses(&url, 3).await, [expected; 3], "{rule:?}");
+        assert_eq!(
+            bench.store.stats().tracked_keys,
+            0,
+            "{rule:?}: a bucket was shared"
+        );
+        // Garbling the key is no way out of the limit.
+        let two_lines = [("x-api-key", "a"), ("x-api-key", "b")];
+        assert_eq!(status(&url, &two_lines).await, 400, "{rule:?}");
+        let too_long = "x".repeat(256);
+        assert_eq!(
+            status(&url, &[("x-api-key", &too_long)]).await,
+            400,
+            "{rule:?}"
+        );
+        assert_eq!(status(&url, &[("x-api-key", "")]).await, 400, "{rule:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named_in_the_answer() {
+    let by_api_key = layer(
+        &one(),
+        HeaderKeyResolver::new("X-Api-Key"),
+        MissingKey::BadRequest,
+    );
+    let response = get(&serve(hello(by_api_key)).await).await;
+    assert_eq!(response.headers()["cache-control"], "no-store");
+    assert!(response.headers().get("retry-after").is_none());
+    let body: serde_json::Value = response.json().await.unwrap();
+    assert_eq!(body["type"], "about:blank");
+    assert_eq!(body["title"], "Bad Request");
+    let detail = "Request has no header X-Api-Key, which its rate limit goes by.";
+    assert_eq!(body["detail"], detail);
+}
+
+/// A router that is served without connect info knows no peer: that is loud, and nobody shares a key.
+#[tokio::test]
+async fn missing_connect_info_is_a_loud_error() {
+    let bench = one();
+    let router = hello(layer(&bench, ClientIp::peer(), MissingKey::Skip));
+    let request = Request::new(axum::body::Body::empty());
+    let response = router.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 500);
+    let body = axum::body::to_bytes(response.into_body(), 10_000)
+        .await
+        .unwrap();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    assert!(
+        body.contains("into_make_service_with_connect_info"),
+        "{body}"
+    );
+    assert_eq!(bench.store.stats().tracked_keys, 0);
+}
+
+#[tokio::test]
+async fn the_principal_of_whoever_authenticated_is_the_key() {
+    async fn authenticate(mut request: Request, next: Next) -> Response {
+        let user = request
+            .headers()
+            .get("x-user")
+            .map(|user| user.to_str().unwrap().to_owned());
+        if let Some(user) = user {
+            request.extensions_mut().insert(Principal::new(user));
+        }
+        next.run(request).await
+    }
+    let by_user = layer(&one(), PrincipalKeyResolver, MissingKey::Unauthorized);
+    let url = serve(hello(by_user).layer(from_fn(authenticate))).await;
+    assert_eq!(status(&url, &[("x-user", "alice")]).await, 200);
+    assert_eq!(status(&url, &[("x-user", "alice")]).await, 429);
+    assert_eq!(status(&url, &[("x-user", "bob")]).await, 200);
+    assert_eq!(status(&url, &[]).await, 401);
+    assert_eq!(
+        format!("{:?}", Principal::new("alice")),
+        "Principal(5 bytes)"
+    );
+}
+
+#[tokio::test]
+async fn a_path_parameter_is_one_key_however_it_is_encoded_and_nested() {
+    let by_tenant = layer(
+        &one(),
+        PathParameterKeyResolver::new("tenant"),
+        MissingKey::BadRequest,
+    );
+    let inner = Router::new()
+        .route("/{tenant}/users/{user}", on_get(|| async { "hello" }))
+        .route("/none", on_get(|| async { "hello" }))
+        .route_layer(by_tenant);
+    let url = serve(Router::new().nest("/api", inner)).await;
+    assert_eq!(get(&format!("{url}/api/acme/users/1")).await.status(), 200);
+    assert_eq!(get(&format!("{url}/api/acme/users/2")).await.status(), 429);
+    assert_eq!(
+        get(&format!("{url}/api/%61cme/users/2")).await.status(),
+        429
+    );
+    assert_eq!(get(&format!("{url}/api/other/users/1")).await.status(), 200);
+    let none = get(&format!("{url}/api/none")).await;
+    assert_eq!(none.status(), 500);
+    assert!(none.text().await.unwrap().contains("path parameter tenant"));
+}
+
+#[tokio::test]
+async fn address_and_route_together_make_a_key() {
+    let parts: [Arc<dyn KeyResolver>; 2] = [Arc::new(ClientIp::peer()), Arc::new(RouteKeyResolver)];
+    let both = layer(
+        &one(),
+        CompositeKeyResolver::all_of(parts),
+        MissingKey::Skip,
+    );
+    let router = Router::new()
+        .route("/a/{id}", on_get(|| async { "a" }))
+        .route("/b", on_get(|| async { "b" }))
+        .layer(both);
+    let url = serve(router).await;
+    assert_eq!(get(&format!("{url}/a/1")).await.status(), 200);
+    assert_eq!(
+        get(&format!("{url}/a/2")).await.status(),
+        429,
+        "the raw path is no key"
+    );
+    assert_eq!(get(&format!("{url}/b")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_closure_sees_the_whole_head() {
+    let by_query = KeyFn::new("query", |head| {
+        head.uri.query().and_then(|query| Key::new(query).ok())
+    });
+    let url = serve(hello(layer(&one(), by_query, MissingKey::BadRequest))).await;
+    assert_eq!(get(&format!("{url}/?a")).await.status(), 200);
+    assert_eq!(get(&format!("{url}/?a")).await.status(), 429);
+    assert_eq!(get(&format!("{url}/?b")).await.status(), 200);
+    assert_eq!(get(&url).await.status(), 400);
+}
+
+#[test]
+fn hashed_keys_hide_what_they_were_made_of() {
+    let secret = HmacSecret::new([7; 32]).unwrap();
+    let token = "t".repeat(4000);
+    let key = |secret: &HmacSecret, token: &str| {
+        let request = http::Request::builder()
+            .header("authorization", token)
+            .body(())
+            .unwrap();
+        let (parts, ()) = request.into_parts();
+        HmacKeyResolver::of_header("authorization", secret)
+            .resolve(&HttpRequest::new(&parts))
+            .unwrap()
+    };
+    let hashed = key(&secret, &token);
+    assert_eq!(hashed.as_bytes().len(), 32);
+    assert!(hashed.as_bytes().iter().all(u8::is_ascii_hexdigit));
+    assert_eq!(key(&secret, &token), hashed);
+    assert_ne!(key(&secret, "other"), hashed);
+    assert_ne!(key(&HmacSecret::new([8; 32]).unwrap(), &token), hashed);
+    assert_eq!(HmacSecret::new(b"Jefe").unwrap_err().len, 4);
+    assert_eq!(format!("{secret:?}"), "HmacSecret(hidden)");
+}

@@ -1,0 +1,20 @@
+//! The layer through a real server and real clients, and by itself where only that shows the rule.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a value that a test makes is good, or the test fails"
+)]
+
+mod access;
+mod bursts;
+mod extractors;
+mod fields;
+mod forwarded;
+mod grpc;
+mod harness;
+mod keys;
+mod outage;
+mod routes;
+mod tower_rules;

@@ -1,0 +1,226 @@
+//! Which limit a route has: tables, layers on routes, nested routers, no route at all.
+
+use axum::Router;
+use axum::routing::{get as on_get, put};
+use http::Method;
+use limiter_axum::{InvalidLayer, InvalidRateLimit, InvalidRoute, RateLimit, RouteRule};
+use limiter_core::CheckError;
+
+use crate::harness::{Bench, get, serve, short, statuses};
+
+fn bench() -> Bench {
+    Bench::new(&[("one", "1/h"), ("two", "2/h"), ("ten", "10/h")])
+}
+
+#[tokio::test]
+async fn routes_have_the_limits_of_the_table_and_others_the_first_one() {
+    let layer = bench()
+        .builder()
+        .limit(RateLimit::plan("ten"))
+        .routes([
+            RouteRule::new("/users/{id}", RateLimit::plan("two")),
+            RouteRule::new("/users/{id}", RateLimit::plan("one")).method(Method::PUT),
+            RouteRule::unlimited("/healthz"),
+        ])
+        .build()
+        .unwrap();
+    layer.verify().await.unwrap();
+    let router = Router::new()
+        .route(
+            "/users/{id}",
+            on_get(|| async { "got" }).put(|| async { "put" }),
+        )
+        .route("/healthz", on_get(|| async { "well" }))
+        .route(
+            "/other",
+            put(|| async { "other" }).get(|| async { "other" }),
+        )
+        .layer(layer);
+    let url = serve(router).await;
+    assert_eq!(statuses(&format!("{url}/users/1"), 2).await, [200, 200]);
+    assert_eq!(get(&format!("{url}/users/2")).await.status(), 429);
+    let put = || reqwest::Client::new().put(format!("{url}/users/1")).send();
+    assert_eq!(put().await.unwrap().status(), 200);
+    assert_eq!(put().await.unwrap().status(), 429);
+    assert_eq!(statuses(&format!("{url}/healthz"), 20).await, [200; 20]);
+    let other = get(&format!("{url}/other")).await;
+    assert!(short(other.headers(), "ratelimit").starts_with("ten r=9"));
+}
+
+#[tokio::test]
+async fn a_layer_on_a_route_has_its_own_plan_and_cost() {
+    let layer = bench().by_ip(RateLimit::plan("two"));
+    let dear = layer.for_route(&RateLimit::plan("ten").cost(5)).unwrap();
+    dear.verify().await.unwrap();
+    let router = Router::new()
+        .route("/", on_get(|| async { "cheap" }).route_layer(layer))
+        .route("/dear", on_get(|| async { "dear" }).route_layer(dear));
+    let url = serve(router).await;
+    assert_eq!(statuses(&url, 3).await, [200, 200, 429]);
+    assert_eq!(statuses(&format!("{url}/dear"), 3).await, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn nested_routers_are_known_by_their_whole_template() {
+    let layer = bench()
+        .builder()
+        .routes([RouteRule::new("/api/v1/users/{id}", RateLimit::plan("one"))])
+        .build()
+        .unwrap();
+    let users = Router::new().route("/users/{id}", on_get(|| async { "user" }));
+    for router in [
+        Router::new()
+            .nest("/api/v1", users.clone())
+            .nest("/other", users.clone())
+            .layer(layer.clone()),
+        Router::new()
+            .nest("/api/v1", users.clone().route_layer(layer.clone()))
+            .nest("/other", users.clone().route_layer(layer)),
+    ] {
+        let url = serve(router).await;
+        assert_eq!(statuses(&format!("{url}/other/users/1"), 3).await, [200; 3]);
+    }
+}
+
+#[tokio::test]
+async fn a_nested_route_is_limited_from_inside_and_outside() {
+    for inside in [true, false] {
+        let layer = bench()
+            .builder()
+            .routes([RouteRule::new("/api/v1/users/{id}", RateLimit::plan("one"))])
+            .build()
+            .unwrap();
+        let users = Router::new().route("/users/{id}", on_get(|| async { "user" }));
+        let router = if inside {
+            Router::new().nest("/api/v1", users.route_layer(layer))
+        } else {
+            Router::new().nest("/api/v1", users).layer(layer)
+        };
+        let url = serve(router).await;
+        assert_eq!(
+            statuses(&format!("{url}/api/v1/users/1"), 2).await,
+            [200, 429],
+            "{inside}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn scanners_are_limited_by_a_layer_and_not_by_a_route_layer() {
+    let hello = || Router::new().route("/", on_get(|| async { "hello" }));
+    let everywhere = serve(hello().layer(bench().by_ip(RateLimit::plan("two")))).await;
+    let scan = format!("{everywhere}/wp-admin");
+    assert_eq!(statuses(&scan, 3).await, [404, 404, 429]);
+    let on_routes = serve(hello().route_layer(bench().by_ip(RateLimit::plan("two")))).await;
+    assert_eq!(
+        statuses(&format!("{on_routes}/wp-admin"), 4).await,
+        [404; 4]
+    );
+    assert_eq!(statuses(&on_routes, 3).await, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn rows_are_read_from_configuration() {
+    let rows = r#"[
+        { "path": "/search", "method": "GET", "plans": ["ten"], "cost": 10, "key": "ip" },
+        { "path": "/healthz", "unlimited": true }
+    ]"#;
+    let rows: Vec<RouteRule> = serde_json::from_str(rows).unwrap();
+    let bench = bench();
+    let layer = bench.builder().limit(RateLimit::plan("one")).routes(rows);
+    let layer = layer
+        .named_key("ip", limiter_axum::ClientIp::peer())
+        .build()
+        .unwrap();
+    let router = Router::new()
+        .route("/search", on_get(|| async { "found" }))
+        .route("/healthz", on_get(|| async { "well" }))
+        .layer(layer);
+    let url = serve(router).await;
+    assert_eq!(statuses(&format!("{url}/search"), 2).await, [200, 429]);
+    assert_eq!(statuses(&format!("{url}/healthz"), 3).await, [200; 3]);
+    for (bad, told) in [
+        (r#"{ "path": "/x" }"#, "either plans"),
+        (
+            r#"{ "path": "/x", "plans": ["a"], "unlimited": true }"#,
+            "either plans",
+        ),
+        (
+            r#"{ "path": "/x", "plans": ["a"], "method": "no method" }"#,
+            "method",
+        ),
+        (
+            r#"{ "path": "/x", "plans": ["a"], "price": 1 }"#,
+            "unknown field `price`",
+        ),
+    ] {
+        let error = serde_json::from_str::<RouteRule>(bad)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn mistakes_are_found_when_the_layer_is_built() {
+    let build = |limit: RateLimit| bench().builder().limit(limit).build().unwrap_err();
+    for (limit, told) in [
+        (
+            RateLimit::plan("9lives"),
+            "plan name \"9lives\" is not allowed",
+        ),
+        (RateLimit::plan("one").cost(0), "cost is 0"),
+        (RateLimit::plans(Vec::<String>::new()), "no plan is named"),
+        (RateLimit::plans(["one", "ONE"]), "plan ONE is named twice"),
+        (
+            RateLimit::plans((0..17).map(|n| format!("p{n}"))),
+            "17 plans are named",
+        ),
+        (
+            RateLimit::plan("one").key("usr"),
+            "no key is called \"usr\": this layer knows default",
+        ),
+    ] {
+        let error = build(limit).to_string();
+        assert!(error.contains(told), "{error}");
+    }
+    let routes = |rows: Vec<RouteRule>| bench().builder().routes(rows).build().unwrap_err();
+    let row = || RouteRule::new("/a", RateLimit::plan("one"));
+    assert!(matches!(
+        routes(vec![row(), row()]),
+        InvalidLayer::Route(InvalidRoute::Twice { .. })
+    ));
+    let no_path = RouteRule::unlimited("a");
+    assert!(matches!(
+        routes(vec![no_path]),
+        InvalidLayer::Route(InvalidRoute::Path { .. })
+    ));
+    let bad = RouteRule::new("/a", RateLimit::plan("one").cost(0));
+    let InvalidLayer::Route(InvalidRoute::Limit { cause, .. }) = routes(vec![bad]) else {
+        panic!("another error");
+    };
+    assert!(matches!(cause, InvalidRateLimit::Cost(_)));
+}
+
+#[tokio::test]
+async fn verify_finds_unknown_plans_and_costs_without_spending() {
+    let bench = bench();
+    let unknown = bench.by_ip(RateLimit::plan("glod"));
+    assert!(matches!(
+        unknown.verify().await,
+        Err(CheckError::UnknownPlan(_))
+    ));
+    let dear = bench.by_ip(RateLimit::plan("two").cost(3));
+    assert!(matches!(dear.verify().await, Err(CheckError::Request(_))));
+    let rows = [RouteRule::new("/a", RateLimit::plan("nothing"))];
+    let table = bench.builder().routes(rows).build().unwrap();
+    assert!(table.verify().await.is_err());
+    bench.by_ip(RateLimit::plan("one")).verify().await.unwrap();
+    assert_eq!(bench.store.stats().tracked_keys, 0);
+    // Not verified, it is a server error that says what to do, on each request.
+    let url = serve(Router::new().layer(unknown)).await;
+    let response = get(&url).await;
+    assert_eq!(response.status(), 500);
+    let body = response.text().await.unwrap();
+    assert!(body.contains("No plan is called glod"), "{body}");
+}
