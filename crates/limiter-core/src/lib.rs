@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
+pub mod abuse;
 mod breaker;
 mod cost;
 mod decision;
@@ -20,6 +21,12 @@ mod store_error;
 mod timestamp;
 mod verdict;
 
+pub use abuse::{
+    AbuseDecision, AbuseFailurePolicy, AbuseGuard, AbuseOutcome, AbusePolicy, AbusePolicyBuilder,
+    AbuseVerdict, Block, BlockChange, BlockEvent, DefaultAbuseLimiter, Escalation,
+    InvalidAbusePolicy, Refusal, RefusalCode, RefusalContext, Tier, TierCount, TierRule,
+    WhileBlocked,
+};
 pub use breaker::{
     BreakerMode, BreakerSettings, BreakerState, CircuitBreaker, CircuitOpen, InvalidBreakerSettings,
 };
@@ -39,8 +46,8 @@ pub use plan_name::{InvalidPlanName, PlanName};
 #[cfg(any(test, feature = "mock"))]
 pub use ports::mock;
 pub use ports::{
-    Clock, KeyResolver, NoObserver, Observer, PlanRegistry, RandomSource, RateLimiter,
-    RateLimiterRepository, RequestSource, UnknownPlan, UnresolvedKey,
+    AbuseLimiter, AbuseRepository, Clock, KeyResolver, NoObserver, Observer, PlanRegistry,
+    RandomSource, RateLimiter, RateLimiterRepository, RequestSource, UnknownPlan, UnresolvedKey,
 };
 pub use request::{InvalidRequest, MAX_CHAIN, check_request};
 pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolver};

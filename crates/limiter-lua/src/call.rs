@@ -9,6 +9,7 @@ use limiter_core::{
 use smallvec::SmallVec;
 
 use crate::entry::{Packed, is_compact, push, push_compact_bucket, push_entry};
+use crate::manual_time::ManualTime;
 use crate::reader::Reader;
 use crate::state;
 use crate::{BadReply, KeyLayout, Script};
@@ -36,7 +37,7 @@ pub struct Call<'a> {
     plans: &'a [Plan],
     cost: Cost,
     draw: Draw,
-    clock: Option<Clock>,
+    clock: Option<ManualTime>,
 }
 
 /// What a reply means.
@@ -53,13 +54,6 @@ enum Op {
     Peek = 0,
     Acquire = 1,
     Refund = 2,
-}
-
-/// A manual clock's time, as `TIME` would tell it.
-#[derive(Clone, Debug)]
-struct Clock {
-    seconds: String,
-    micros: String,
 }
 
 impl<'a> Call<'a> {
@@ -131,11 +125,7 @@ impl<'a> Call<'a> {
     /// Returns the same call, decided at `now` and not at the server's time: for tests, which do not sleep.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
-        let micros = now.as_micros();
-        self.clock = Some(Clock {
-            seconds: (micros / 1_000_000).to_string(),
-            micros: (micros % 1_000_000).to_string(),
-        });
+        self.clock = Some(ManualTime::new(now));
         self
     }
 
@@ -176,10 +166,7 @@ impl<'a> Call<'a> {
 
     /// Returns the arguments of the script: its `ARGV`.
     pub fn args(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
-        let clock = self
-            .clock
-            .iter()
-            .flat_map(|clock| [clock.seconds.as_bytes(), clock.micros.as_bytes()]);
+        let clock = self.clock.iter().flat_map(ManualTime::args);
         std::iter::once(Cow::Borrowed(self.packed.as_slice()))
             .chain(self.plans.iter().map(|plan| field(plan.name())))
             .chain(clock.map(Cow::Borrowed))

@@ -1,6 +1,6 @@
 //! [`KeyLayout`]: from a key to the name of its hash on the server.
 
-use limiter_core::Key;
+use limiter_core::{Key, PlanName};
 
 /// Where an identity's state is kept: `<prefix>:{<encoded key>}`.
 ///
@@ -80,6 +80,38 @@ impl KeyLayout {
         }
         name.push(b'}');
         name
+    }
+
+    /// Returns the name of the string that keeps the attempts of `key` under the abuse policy called `policy`:
+    /// `<prefix>:{<encoded key>}:<policy>`, the policy in lower case. It lies in the same slot as [`name`](Self::name), and
+    /// is the name of no hash: those end with a brace.
+    #[must_use]
+    pub fn name_under(&self, key: &Key, policy: &PlanName) -> Vec<u8> {
+        let mut name = self.name(key);
+        name.push(b':');
+        name.extend(
+            policy
+                .as_str()
+                .bytes()
+                .map(|byte| byte.to_ascii_lowercase()),
+        );
+        name
+    }
+
+    /// Returns the pattern that matches the names of all attempts under this prefix, as `SCAN` takes it.
+    #[must_use]
+    pub fn attempts_pattern(&self) -> String {
+        format!("{}:{{*}}:*", self.prefix)
+    }
+
+    /// Returns the bytes of the key and the policy whose attempts are called `name`; `None` if this layout makes no such
+    /// name.
+    #[must_use]
+    pub fn key_and_policy(&self, name: &[u8]) -> Option<(Vec<u8>, PlanName)> {
+        let colon = name.iter().rposition(|byte| *byte == b':')?;
+        let (hash, policy) = name.split_at_checked(colon)?;
+        let policy = std::str::from_utf8(policy.strip_prefix(b":")?).ok()?;
+        Some((self.key_bytes(hash)?, PlanName::new(policy).ok()?))
     }
 
     /// Returns the bytes of the key whose hash is called `name`; `None` if this layout makes no such name.
@@ -162,6 +194,20 @@ mod tests {
         for prefix in ["rl", "shop:eu-1", &"x".repeat(64)] {
             assert_eq!(KeyLayout::new(prefix).unwrap().prefix(), prefix);
         }
+    }
+
+    #[test]
+    fn attempts_have_names_of_their_own() {
+        let layout = KeyLayout::new("shop:eu").unwrap();
+        let (key, policy) = (Key::new("a:{b}").unwrap(), PlanName::new("Login").unwrap());
+        let name = layout.name_under(&key, &policy);
+        assert_eq!(name, b"shop:eu:{a%3A%7Bb%7D}:login");
+        assert_eq!(layout.key_bytes(&name), None);
+        assert_eq!(layout.key_and_policy(&layout.name(&key)), None);
+        assert_eq!(
+            layout.key_and_policy(&name),
+            Some((b"a:{b}".to_vec(), policy))
+        );
     }
 
     proptest! {

@@ -5,18 +5,23 @@
 //! with [`limiter_core::math`], so that the numbers of an answer are the same whatever the store.
 #![warn(clippy::pedantic)]
 
+mod abuse_call;
 mod bad_reply;
 mod call;
 mod entry;
 mod fault;
 mod key_layout;
+mod manual_time;
 mod reader;
 mod script;
 mod state;
+mod stored_attempts;
 
+pub use abuse_call::AbuseCall;
 pub use bad_reply::BadReply;
 pub use call::{Answer, Call, field};
 pub use fault::Fault;
 pub use key_layout::{InvalidPrefix, KeyLayout};
 pub use script::Script;
 pub use state::read_state;
+pub use stored_attempts::StoredAttempts;

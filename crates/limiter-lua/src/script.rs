@@ -19,14 +19,17 @@ pub enum Script {
     TokenBucket,
     /// Decides, peeks or refunds under any chain of plans.
     Chain,
+    /// Records, reads, forgives or unblocks attempts under a policy.
+    Abuse,
 }
 
 static TOKEN_BUCKET_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::TokenBucket));
 static CHAIN_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Chain));
+static ABUSE_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Abuse));
 
 impl Script {
     /// Every script, for those who load them beforehand.
-    pub const ALL: [Self; 2] = [Self::TokenBucket, Self::Chain];
+    pub const ALL: [Self; 3] = [Self::TokenBucket, Self::Chain, Self::Abuse];
 
     /// Returns the text, as `SCRIPT LOAD` takes it.
     #[must_use]
@@ -34,6 +37,7 @@ impl Script {
         match self {
             Self::TokenBucket => include_str!("token_bucket.lua"),
             Self::Chain => include_str!("chain.lua"),
+            Self::Abuse => include_str!("abuse.lua"),
         }
     }
 
@@ -43,6 +47,7 @@ impl Script {
         match self {
             Self::TokenBucket => &TOKEN_BUCKET_SHA1,
             Self::Chain => &CHAIN_SHA1,
+            Self::Abuse => &ABUSE_SHA1,
         }
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use limiter_core::{Clock, RandomSource};
 
-use crate::{MemoryStore, SystemClock, SystemRandom};
+use crate::{MemoryAbuseStore, MemoryStore, SystemClock, SystemRandom};
 
-/// Builds a [`MemoryStore`].
+/// Builds a [`MemoryStore`] or a [`MemoryAbuseStore`].
 ///
 /// | setting | default | refused |
 /// |---|---|---|
@@ -80,6 +80,22 @@ impl MemoryStoreBuilder {
             return Err(InvalidMaxKeys);
         }
         Ok(self.build_checked())
+    }
+
+    /// Builds a store of attempts and blocks. It draws nothing at random.
+    ///
+    /// # Errors
+    /// [`InvalidMaxKeys`] if no key may hold state.
+    pub fn build_abuse_store(self) -> Result<MemoryAbuseStore, InvalidMaxKeys> {
+        if self.max_keys == 0 {
+            return Err(InvalidMaxKeys);
+        }
+        Ok(self.build_abuse_store_checked())
+    }
+
+    pub(crate) fn build_abuse_store_checked(self) -> MemoryAbuseStore {
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        MemoryAbuseStore::with(self.max_keys, clock)
     }
 
     pub(crate) fn build_checked(self) -> MemoryStore {

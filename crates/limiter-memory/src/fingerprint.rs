@@ -1,7 +1,9 @@
 //! [`Fingerprint`]: 128 keyed bits that stand for a key.
 
-use limiter_core::Key;
-use siphasher::sip128::SipHasher13;
+use std::hash::{Hash, Hasher};
+
+use limiter_core::{Key, PlanName};
+use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
 
 /// 128 bits of a key under the secret of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +38,21 @@ impl Secret {
     }
 
     pub(crate) fn fingerprint(&self, key: &Key) -> Fingerprint {
-        let hash = self.0.hash(key.as_bytes());
-        Fingerprint {
+        self.0.hash(key.as_bytes()).into()
+    }
+
+    /// Stands for a key under a policy, whatever the case of its name.
+    pub(crate) fn fingerprint_under(&self, policy: &PlanName, key: &Key) -> Fingerprint {
+        let mut hasher = self.0;
+        policy.hash(&mut hasher);
+        hasher.write(key.as_bytes());
+        hasher.finish128().into()
+    }
+}
+
+impl From<Hash128> for Fingerprint {
+    fn from(hash: Hash128) -> Self {
+        Self {
             place: hash.h1.max(1),
             rest: hash.h2,
         }
@@ -58,5 +73,17 @@ mod tests {
             one.fingerprint(&key),
             one.fingerprint(&Key::new("user:43").unwrap())
         );
+    }
+
+    #[test]
+    fn a_policy_and_a_key_are_told_apart_whatever_the_case_of_the_name() {
+        let secret = Secret::random();
+        let of = |policy, key| {
+            let (policy, key) = (PlanName::new(policy).unwrap(), Key::new(key).unwrap());
+            secret.fingerprint_under(&policy, &key)
+        };
+        assert_eq!(of("login", "ada"), of("LOGIN", "ada"));
+        assert_ne!(of("login", "ada"), of("log", "inada"));
+        assert_ne!(of("login", "ada"), of("signup", "ada"));
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
+mod attempts;
 mod boxes;
 mod builder;
 mod counters;
@@ -17,6 +18,7 @@ mod system_clock;
 mod system_random;
 mod table;
 
+pub use attempts::{AttemptStats, MemoryAbuseStore};
 pub use builder::{InvalidMaxKeys, MemoryStoreBuilder};
 pub use counters::MemoryStats;
 pub use store::MemoryStore;

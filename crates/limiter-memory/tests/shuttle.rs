@@ -6,8 +6,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_core::{Cost, Plan};
-use limiter_memory::MemoryStore;
+use limiter_core::{AbusePolicy, Cost, Plan, Tier};
+use limiter_memory::{MemoryAbuseStore, MemoryStore};
+use limiter_testkit::ManualClock;
 use shuttle::thread;
 use support::{is_full, key, plan, store};
 
@@ -109,5 +110,24 @@ fn sweeps_and_reclaims_take_nothing_from_a_live_key() {
         });
         assert_eq!(admitted, 3);
         assert!((1..=9).contains(&store.stats().tracked_keys));
+    });
+}
+
+#[test]
+fn racing_attempts_are_allowed_exactly_up_to_the_threshold() {
+    explore(|| {
+        let store = MemoryAbuseStore::builder().max_keys(10);
+        let store = store.clock(Arc::new(ManualClock::new()));
+        let store = store.build_abuse_store().unwrap();
+        let tier = Tier::new("temp", 4, Duration::from_secs(60));
+        let policy = AbusePolicy::builder("login").tier(tier).build().unwrap();
+        let allowed = race(move |_| {
+            let allowed = |_: &usize| {
+                let verdict = store.record_sync(&key("user"), &policy).unwrap();
+                verdict.block.is_none()
+            };
+            (0..3).filter(allowed).count()
+        });
+        assert_eq!(allowed, 3);
     });
 }

@@ -1,12 +1,13 @@
 //! [`Job`]: what a store asks of a server.
 
 use limiter_core::Plan;
-use limiter_lua::{Call, field};
+use limiter_lua::{AbuseCall, Call, Script, field};
 use redis::Cmd;
 
-/// What a store asks of a server: to run a script, or to forget plans of a key.
+/// What a store asks of a server: to run a script on plans or on attempts, or to forget plans of a key.
 pub(crate) enum Job<'a> {
     Run(Call<'a>),
+    Attempt(AbuseCall<'a>),
     Forget { name: Vec<u8>, plans: &'a [Plan] },
 }
 
@@ -16,14 +17,17 @@ impl Job<'_> {
         let mut command = Cmd::new();
         match self {
             Self::Run(call) => {
-                if with_text {
-                    command.arg("EVAL").arg(call.script().text());
-                } else {
-                    command.arg("EVALSHA").arg(call.script().sha1());
-                }
+                begin(&mut command, call.script(), with_text);
                 command.arg(1).arg(call.name());
                 for arg in call.args() {
                     command.arg(arg.as_ref());
+                }
+            }
+            Self::Attempt(call) => {
+                begin(&mut command, call.script(), with_text);
+                command.arg(1).arg(call.name());
+                for arg in call.args() {
+                    command.arg(arg);
                 }
             }
             Self::Forget { name, plans } => {
@@ -40,7 +44,16 @@ impl Job<'_> {
     pub(crate) const fn writes(&self) -> bool {
         match self {
             Self::Run(call) => call.writes(),
+            Self::Attempt(call) => call.writes(),
             Self::Forget { .. } => true,
         }
+    }
+}
+
+fn begin(command: &mut Cmd, script: Script, with_text: bool) {
+    if with_text {
+        command.arg("EVAL").arg(script.text());
+    } else {
+        command.arg("EVALSHA").arg(script.sha1());
     }
 }

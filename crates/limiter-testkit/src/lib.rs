@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod abuse;
 pub mod laws;
 mod manual_clock;
 mod manual_random;

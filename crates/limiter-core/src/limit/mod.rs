@@ -10,11 +10,13 @@ mod text;
 mod token_bucket;
 mod window;
 
+pub(crate) use checked::checked_period;
 pub use fixed_window::{FixedRule, FixedWindow};
 pub use invalid_limit::InvalidLimit;
 pub use rate::Rate;
 pub use sliding_window::SlidingWindow;
 pub use suppressing_window::{SuppressingRule, SuppressingWindow};
+pub(crate) use text::PeriodText;
 pub use token_bucket::{BucketRule, TokenBucket};
 pub use window::WindowRule;
 

@@ -36,10 +36,18 @@ pub(super) fn refuse(text: &str, problem: &'static str) -> InvalidLimit {
 }
 
 /// Writes a period as its longest whole unit.
-pub(super) struct PeriodText {
+pub(crate) struct PeriodText {
     pub(super) micros: u64,
     /// Writes one second as `s` and not as `1s`.
     pub(super) bare_unit: bool,
+}
+
+impl PeriodText {
+    /// Writes `micros` with its number, also if that is one.
+    pub(crate) const fn of(micros: u64) -> Self {
+        let bare_unit = false;
+        Self { micros, bare_unit }
+    }
 }
 
 impl fmt::Display for PeriodText {

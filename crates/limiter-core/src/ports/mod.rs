@@ -1,5 +1,7 @@
 //! The ports: what drives the core, and what the core drives.
 
+mod abuse_limiter;
+mod abuse_repository;
 mod clock;
 mod key_resolver;
 mod observer;
@@ -8,6 +10,8 @@ mod random_source;
 mod rate_limiter;
 mod repository;
 
+pub use abuse_limiter::AbuseLimiter;
+pub use abuse_repository::AbuseRepository;
 pub use clock::Clock;
 pub use key_resolver::{KeyResolver, RequestSource, UnresolvedKey};
 pub use observer::{NoObserver, Observer};
@@ -19,6 +23,8 @@ pub use repository::RateLimiterRepository;
 /// Mocks of the ports, made with mockall.
 #[cfg(any(test, feature = "mock"))]
 pub mod mock {
+    pub use super::abuse_limiter::MockAbuseLimiter;
+    pub use super::abuse_repository::MockAbuseRepository;
     pub use super::clock::MockClock;
     pub use super::key_resolver::MockKeyResolver;
     pub use super::observer::MockObserver;

@@ -1,7 +1,7 @@
 //! [`Observer`]: the outbound port to metrics, traces and logs.
 
 use crate::breaker::BreakerState;
-use crate::{Decision, StoreError};
+use crate::{AbuseDecision, BlockEvent, Decision, StoreError};
 
 /// Sees every decision once, and what goes wrong on the way to it.
 ///
@@ -17,6 +17,16 @@ pub trait Observer: Send + Sync {
 
     /// Sees a circuit breaker change its state.
     fn breaker_changed(&self, state: BreakerState);
+
+    /// Sees the decision on one attempt. Does nothing unless implemented.
+    fn attempt_decided(&self, decision: &AbuseDecision) {
+        let _ = decision;
+    }
+
+    /// Sees a block start or be lifted. Does nothing unless implemented.
+    fn block_changed(&self, event: &BlockEvent) {
+        let _ = event;
+    }
 }
 
 /// Sees nothing: the observer of who asked for none.

@@ -45,9 +45,9 @@ pub fn layout() -> KeyLayout {
 pub struct Rig {
     pub store: Arc<RedisStore>,
     pub layout: KeyLayout,
-    clock: ManualClock,
+    pub clock: ManualClock,
     random: ManualRandom,
-    nodes: Vec<&'static RedisServer>,
+    pub nodes: Vec<&'static RedisServer>,
 }
 
 impl Rig {

@@ -1,0 +1,113 @@
+//! Attempts on a real server: what they take there, and what happens to values that nobody should have written.
+#![cfg(test)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limiter_core::{AbusePolicy, AbuseRepository, Key, StoreError, Tier, days, seconds};
+use limiter_redis::{Endpoint, RedisStore};
+use limiter_testkit::block_on;
+use limiter_testkit::server::{RedisServer, Reply};
+use support::{PATIENT, REDIS, Rig, VALKEY, layout};
+
+fn policy(threshold: u32) -> AbusePolicy {
+    let tier = Tier::new("temp", threshold, days(1));
+    AbusePolicy::builder("login").tier(tier).build().unwrap()
+}
+
+fn key() -> Key {
+    Key::new("203.0.113.9").unwrap()
+}
+
+fn integer(server: &RedisServer, command: &[&[u8]]) -> i64 {
+    server.command(command).unwrap().int().unwrap()
+}
+
+/// Hammers one key with `attempts` attempts of 64 tasks.
+async fn hammer(rig: &Rig, policy: &AbusePolicy, attempts: u32) {
+    let tasks: Vec<_> = (0..64)
+        .map(|_| {
+            let (store, policy) = (Arc::clone(&rig.store), policy.clone());
+            tokio::spawn(async move {
+                for _ in 0..attempts / 64 {
+                    let _ = store.record(&key(), &policy).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+fn hammered_key_is_bounded(server: &'static RedisServer) {
+    for (threshold, attempts) in [(1_u32, 6_400), (5, 64_000), (100, 12_800), (10_000, 12_800)] {
+        let (rig, policy) = (Rig::on_server(server), policy(threshold));
+        block_on(hammer(&rig, &policy, attempts));
+        let name = rig.layout.name_under(&key(), policy.name());
+        let bytes = integer(server, &[b"MEMORY", b"USAGE", &name]);
+        println!("threshold {threshold}: {bytes} bytes after {attempts} attempts");
+        assert!(bytes <= i64::from(threshold) * 16 + 256, "{bytes} bytes");
+        assert!(integer(server, &[b"PTTL", &name]) > 0);
+    }
+}
+
+#[test]
+fn a_hammered_key_takes_bounded_memory_on_redis() {
+    hammered_key_is_bounded(&REDIS);
+}
+
+#[test]
+fn a_hammered_key_takes_bounded_memory_on_valkey() {
+    hammered_key_is_bounded(&VALKEY);
+}
+
+#[test]
+fn values_of_another_version_or_of_no_version_are_errors_and_stay() {
+    let rig = Rig::on_server(&REDIS);
+    let name = rig.layout.name_under(&key(), policy(5).name());
+    let values = [
+        (&b"\x26anything"[..], "unknown version 2"),
+        (b"\x16short", "corrupt"),
+        (&[0x16; 33], "corrupt"),
+        (b"", "unknown version 0"),
+    ];
+    block_on(async {
+        for (value, says) in values {
+            REDIS.command(&[&b"SET"[..], &name, value]).unwrap();
+            let error = rig.store.record(&key(), &policy(5)).await.unwrap_err();
+            assert!(
+                matches!(error, StoreError::Misconfigured { .. }),
+                "{error:?}"
+            );
+            assert!(format!("{error:?}").contains(says), "{error:?}");
+            let kept = REDIS.command(&[&b"GET"[..], &name]).unwrap();
+            assert_eq!(kept, Reply::Bulk(value.to_vec()));
+        }
+    });
+}
+
+#[test]
+fn without_a_clock_of_its_own_a_store_goes_by_the_servers_time() {
+    let layout = layout();
+    let store = RedisStore::builder(Endpoint::standalone(&REDIS.url()).unwrap())
+        .with_layout(layout.clone())
+        .with_deadline(PATIENT)
+        .build()
+        .unwrap();
+    let tier = Tier::new("temp", 2, seconds(60)).blocking_for(seconds(90));
+    let policy = AbusePolicy::builder("Login").tier(tier).build().unwrap();
+    block_on(async {
+        assert_eq!(store.record(&key(), &policy).await.unwrap().block, None);
+        let second = store.record(&key(), &policy).await.unwrap();
+        assert_eq!(second.block.unwrap().retry_after, seconds(90));
+        let name = layout.name_under(&key(), policy.name());
+        let ttl = integer(&REDIS, &[b"PTTL", &name]);
+        assert!((90_000..=96_001).contains(&ttl), "{ttl} ms");
+        let lifted = store.unblock(&key(), &policy).await.unwrap().unwrap();
+        assert!(lifted.retry_after <= seconds(90) && lifted.retry_after > Duration::ZERO);
+        assert_eq!(integer(&REDIS, &[b"EXISTS", &name]), 0);
+    });
+}
