@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use limiter_core::Limit;
 use limiter_core::math::{BucketState, FixedState, State, WindowLog};
+use limiter_core::{Cost, Limit};
 use limiter_testkit::state_machine::limits;
 use proptest::prelude::*;
 use support::{Desk, asks, chains, seeds, settings};
@@ -25,10 +25,13 @@ proptest! {
             if verdict.admitted {
                 continue;
             }
-            prop_assert!(desk.after(verdict.retry_after).peek(cost).admitted);
-            let early = desk.after(verdict.retry_after - MICROSECOND).peek(cost);
-            prop_assert!(!early.admitted);
-            prop_assert_eq!(early.retry_after, MICROSECOND);
+            is_admitted_exactly_after(&desk, cost, verdict.retry_after)?;
+            // At the very moment at which units leave, the wait for the rest of them is exact, too.
+            let (then, all) = (desk.after(verdict.retry_after), support::cost(limit.max_cost()));
+            let told = then.peek(all);
+            if !told.admitted {
+                is_admitted_exactly_after(&then, all, told.retry_after)?;
+            }
         }
     }
 
@@ -130,6 +133,15 @@ proptest! {
             }
         }
     }
+}
+
+fn is_admitted_exactly_after(desk: &Desk, cost: Cost, wait: Duration) -> Result<(), TestCaseError> {
+    prop_assert!(!wait.is_zero(), "what is denied has to wait");
+    prop_assert!(desk.after(wait).peek(cost).admitted);
+    let early = desk.after(wait - MICROSECOND).peek(cost);
+    prop_assert!(!early.admitted);
+    prop_assert_eq!(early.retry_after, MICROSECOND);
+    Ok(())
 }
 
 fn stored(state: &State) -> Option<State> {

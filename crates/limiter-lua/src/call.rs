@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
         for plan in self.plans {
             let state = state::read(&mut reader)
                 .map_err(|unreadable| unreadable.of(plan.name().as_str()))?;
-            states.push(state.filter(|state| state.expires_at_us() > now.as_micros()));
+            states.push(state);
         }
         if !reader.rest().is_empty() {
             return Err(malformed());

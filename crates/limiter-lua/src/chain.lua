@@ -90,6 +90,7 @@ for i = 1, plans do
     end
     if old_period then
       old_slot = floor((seen + debt_us) / 5000000)
+      local outlived = seen + debt_us + (debt_part > 0 and 1 or 0) <= now
       if now > seen then
         debt_us, seen = debt_us - (now - seen), now
         if debt_us < 0 then debt_us, debt_part = 0, 0 end
@@ -116,7 +117,7 @@ for i = 1, plans do
       else
         admits = debt_us < rest_us or (debt_us == rest_us and debt_part <= rest_part)
       end
-      if op == 2 then
+      if op == 2 and not outlived then
         debt_us, debt_part = debt_us - cost_us, debt_part - cost_part
         if debt_part < 0 then debt_us, debt_part = debt_us - 1, debt_part + old_units end
         if debt_us < 0 or (debt_us == 0 and debt_part == 0) then
@@ -149,7 +150,7 @@ for i = 1, plans do
       local old_began, old_ends, old_used = read('>I7I7I4', state, 2)
       old_slot = floor(old_ends / 5000000)
       if now < old_ends then began, ends, used = old_began, old_ends, old_used end
-      if op == 2 then
+      if op == 2 and now < old_ends then
         after = used > cost and write('>BI7I7I4', tag, began, ends, used - cost) or ''
       end
     end
@@ -184,8 +185,10 @@ for i = 1, plans do
       end
     end
 
-    if op == 2 and form == tag then
-      if total <= cost then
+    if op == 2 then
+      if last_leaves <= now then
+        -- Nothing of it is spent any more, or there is none: it stays as it is.
+      elseif total <= cost then
         after = ''
       else
         local rest = cost
@@ -279,10 +282,19 @@ if not admitted and op == 1 then
   writes, n, ttl_slot = observed, observed and #observed or 0, observed_slot or -1
 end
 if n > 2 then
-  redis.call(unpack(writes))
+  local wait_ms, ttl
   if ttl_slot >= 0 then
-    local wait_ms = ttl_slot * 5000 - floor(now / 1000) + (manual and 3606000 or 6000)
-    if redis.call('PTTL', key) < wait_ms then redis.call('PEXPIRE', key, wait_ms) end
+    wait_ms = ttl_slot * 5000 - floor(now / 1000) + (manual and 3606000 or 6000)
+    ttl = redis.call('PTTL', key)
+  end
+  redis.call(unpack(writes))
+  if ttl and ttl < wait_ms then
+    local set = redis.pcall('PEXPIRE', key, wait_ms)
+    if type(set) == 'table' then
+      -- Not permitted. A new key must not stay for ever.
+      if ttl == -2 then redis.call('HDEL', key, unpack(ARGV, 2, plans + 1)) end
+      return set
+    end
   end
 end
 -- Last: it cannot fail for want of memory, as HSET can, and a call takes effect as a whole or not at all.

@@ -53,7 +53,8 @@ impl Fault {
             "READONLY" => Self::Demoted,
             "OOM" | "NOREPLICAS" | "MISCONF" => Self::Overloaded,
             "ERR" if detail.contains("max number of clients") => Self::Overloaded,
-            "NOPERM" => Self::Misconfigured("grant the user what the README's ACL line lists"),
+            "NOPERM" => Self::Misconfigured(GRANT),
+            "ERR" if is_refused_inside_a_script(detail) => Self::Misconfigured(GRANT),
             "NOAUTH" | "WRONGPASS" => {
                 Self::Misconfigured("give the user and password that the server knows")
             }
@@ -97,11 +98,19 @@ impl Fault {
     }
 }
 
+const GRANT: &str = "grant the user what the README's ACL line lists";
+
 fn inner_code(detail: &str) -> Option<&str> {
     let (_, inner) = detail
         .strip_prefix("Error running script")?
         .split_once(": -")?;
     inner.split_ascii_whitespace().next()
+}
+
+/// What a user may not do inside a script has no code of its own, only words: those of Redis 6.2 to 7.0, and of later ones
+/// and Valkey.
+fn is_refused_inside_a_script(detail: &str) -> bool {
+    detail.contains("user executing the script can't") || detail.contains("ACL failure in script")
 }
 
 fn is_missing_feature(detail: &str) -> bool {

@@ -32,11 +32,19 @@ end
 local sign = '-'
 if debt <= rest then
   sign, debt = '+', debt + cost
-  redis.call('HSET', key, field, struct.pack('>BI7I5I4', 0x11, seen, debt, period))
-  local slot = math.floor((seen + debt) / 5000000)
+  local slot, wait_ms, ttl = math.floor((seen + debt) / 5000000), nil, nil
   if slot > old_slot then
-    local wait_ms = slot * 5000 - math.floor(now / 1000) + (ARGV[3] and 3606000 or 6000)
-    if redis.call('PTTL', key) < wait_ms then redis.call('PEXPIRE', key, wait_ms) end
+    wait_ms = slot * 5000 - math.floor(now / 1000) + (ARGV[3] and 3606000 or 6000)
+    ttl = redis.call('PTTL', key)
+  end
+  redis.call('HSET', key, field, struct.pack('>BI7I5I4', 0x11, seen, debt, period))
+  if ttl and ttl < wait_ms then
+    local set = redis.pcall('PEXPIRE', key, wait_ms)
+    if type(set) == 'table' then
+      -- Not permitted. A new key must not stay for ever.
+      if ttl == -2 then redis.call('HDEL', key, field) end
+      return set
+    end
   end
 end
 return time[1] .. ' ' .. time[2] .. sign .. (state or '\0')

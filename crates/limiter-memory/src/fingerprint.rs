@@ -6,18 +6,10 @@ use siphasher::sip128::SipHasher13;
 /// 128 bits of a key under the secret of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fingerprint {
-    /// Says where in its shard's table the key lives.
+    /// Says where in its shard's table the key lives. Never zero.
     pub(crate) place: u64,
     /// Its low bits say in which shard.
     pub(crate) rest: u64,
-}
-
-impl Fingerprint {
-    /// Greater than that of any key: marks a vacant slot.
-    pub(crate) const VACANT: Self = Self {
-        place: u64::MAX,
-        rest: u64::MAX,
-    };
 }
 
 /// The random secret of one store: who does not know it can neither make keys collide nor crowd a shard.
@@ -46,7 +38,7 @@ impl Secret {
     pub(crate) fn fingerprint(&self, key: &Key) -> Fingerprint {
         let hash = self.0.hash(key.as_bytes());
         Fingerprint {
-            place: hash.h1.min(u64::MAX - 1),
+            place: hash.h1.max(1),
             rest: hash.h2,
         }
     }

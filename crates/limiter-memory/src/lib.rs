@@ -1,11 +1,15 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
+mod boxes;
 mod builder;
 mod counters;
 mod entry;
 mod fingerprint;
+mod keeper;
+mod kept;
 mod origins;
+mod pages;
 mod shard;
 mod store;
 mod sync;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use limiter_core::math::State;
 use limiter_core::{Limit, PlanName, Rate};
 
 /// Under which plan an inline state was charged, and how to read its numbers.
@@ -64,16 +65,14 @@ impl Origins {
     pub(crate) fn is_crowded(&self) -> bool {
         self.0.len() >= Self::MAX / 2
     }
+}
 
-    /// Drops the origins that no one of `used` names, and renames those that stay.
-    pub(crate) fn collect<'a>(&mut self, used: impl Iterator<Item = &'a mut OriginId>) {
-        let old = std::mem::take(self);
-        for id in used {
-            if let Some(origin) = old.get(*id)
-                && let Some(new) = self.intern(&origin.name, origin.kind)
-            {
-                *id = new;
-            }
-        }
+/// Returns how to read the numbers of `state`, if an entry can keep them.
+#[inline]
+pub(crate) fn kind_of(state: &State) -> Option<Kind> {
+    match state {
+        State::TokenBucket(state) => Some(Kind::Bucket(state.rate())),
+        State::FixedWindow(_) => Some(Kind::Fixed),
+        State::SlidingWindow(_) | State::SuppressingWindow(_) => None,
     }
 }

@@ -4,15 +4,16 @@ use limiter_core::math::State;
 use limiter_core::{Plan, StoreError, Timestamp};
 
 use crate::counters::Counters;
-use crate::entry::{Entry, Kept, States, named};
+use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
-use crate::origins::Origins;
-use crate::table::{Slot, Table};
+use crate::keeper::{Keeper, Settled};
+use crate::kept::{Kept, States, named};
+use crate::table::{Table, held};
 
 /// A part of the keys, behind one lock.
 pub(crate) struct Shard {
     table: Table,
-    origins: Origins,
+    keeper: Keeper,
     /// What was reclaimed had expired by then: an absent key is decided no earlier, so that a clock that steps back
     /// grants nothing twice.
     floor: Timestamp,
@@ -40,7 +41,7 @@ impl Default for Shard {
     fn default() -> Self {
         Self {
             table: Table::default(),
-            origins: Origins::default(),
+            keeper: Keeper::default(),
             floor: Timestamp::EPOCH,
             none_expires_before_us: u64::MAX,
             none_passed_expires_before_us: u64::MAX,
@@ -60,22 +61,19 @@ impl Shard {
         counters: &Counters,
         step: impl FnOnce(&mut States, Timestamp) -> R,
     ) -> Result<R, StoreError> {
-        let Some(entry) = self.table.get_mut(key) else {
+        let Some((index, entry)) = self.table.find(key) else {
             return self.run_on_none(key, plans, now, counters, step);
         };
-        let now = if entry.has_all(plans, &self.origins) {
+        let now = if self.keeper.has_all(entry, plans) {
             now
         } else {
             now.max(self.floor)
         };
-        let mut states = entry.take(plans, now, &self.origins);
+        let mut states = self.keeper.take(entry, plans, now);
         let answer = step(&mut states, now);
-        match entry.put_back(plans, states, now, &self.origins) {
-            None => {
-                let expires_at_us = entry.expires_at_us();
-                self.note(expires_at_us);
-            }
-            Some(kept) => self.repack(key, kept, now, counters),
+        match self.keeper.put_back(entry, plans, states, now) {
+            Settled::InPlace(entry) => self.set(index, entry),
+            Settled::Anew(kept) => self.replace(index, kept, now, counters),
         }
         Ok(answer)
     }
@@ -91,19 +89,16 @@ impl Shard {
         now: Timestamp,
         step: impl FnOnce(&mut Option<State>) -> R,
     ) -> Option<R> {
-        let Entry::One(inline) = self.table.get_mut(key)? else {
-            return None;
-        };
-        let kind = inline.kind_for(plan, &self.origins)?;
+        let (index, entry) = self.table.find(key)?;
+        let (origin, kind) = self.keeper.kind_for(entry, plan)?;
         if !kind.is_of(plan.limit()) {
             return None;
         }
-        let mut state = inline.live_state(kind, now);
+        let live = entry.expires_at_us() > now.as_micros();
+        let mut state = live.then(|| entry.state(kind)).flatten();
         let answer = step(&mut state);
-        if let Some(state) = &state {
-            inline.write(state, kind);
-            let expires_at_us = inline.expires_at_us();
-            self.note(expires_at_us);
+        if let Some(entry) = state.and_then(|state| Entry::of_state(&state, origin)) {
+            self.set(index, entry);
         }
         Some(answer)
     }
@@ -116,10 +111,10 @@ impl Shard {
         now: Timestamp,
         counters: &Counters,
     ) {
-        if let Some(entry) = self.table.get_mut(key) {
-            let mut kept = entry.unpack(&self.origins);
+        if let Some((index, entry)) = self.table.find(key) {
+            let mut kept = self.keeper.unpack(entry);
             kept.retain(|kept| plans.iter().all(|plan| *plan.name() != kept.name));
-            self.repack(key, kept, now, counters);
+            self.replace(index, kept, now, counters);
         }
     }
 
@@ -149,21 +144,30 @@ impl Shard {
         }
         let before = self.table.len();
         for _ in 0..slots {
-            match self.table.at(self.cursor).map(Slot::entry) {
-                Some(Some(entry)) if entry.expires_at_us() <= expired_by_us => self.reclaim(),
-                Some(entry) => self.pass(entry.map(Entry::expires_at_us)),
+            match self.table.slots().get(self.cursor).map(held) {
+                Some(Some(entry)) if entry.expires_at_us() <= expired_by_us => {
+                    self.reclaim(self.cursor, entry);
+                }
+                Some(entry) => self.pass(entry),
                 None => {
-                    self.none_expires_before_us = self.none_passed_expires_before_us;
-                    self.restart();
-                    self.collect_origins();
+                    self.end_pass(counters);
                     break;
                 }
             }
         }
         counters.release_keys(before - self.table.len());
-        let slots_before = self.table.slots();
+    }
+
+    /// Ends a sweep: what is left is spread evenly, and may fit a smaller table.
+    fn end_pass(&mut self, counters: &Counters) {
+        self.none_expires_before_us = self.none_passed_expires_before_us;
+        self.restart();
+        let slots_before = self.table.slots().len();
         self.table.shrink();
         self.note_resize(slots_before, counters);
+        let table = &mut self.table;
+        self.keeper
+            .collect_origins(|rename| table.replace_all(rename));
     }
 
     fn run_on_none<R>(
@@ -178,29 +182,31 @@ impl Shard {
         let mut states: States = plans.iter().map(|_| None).collect();
         let answer = step(&mut states, now);
         let kept = named(plans, states).collect();
-        let Some(entry) = Entry::pack(kept, &mut self.origins) else {
+        let Some(entry) = self.keeper.pack(kept) else {
             return Ok(answer);
         };
-        if !counters.admit_key() && !self.make_room(now) {
+        if !counters.admit_key() && !self.make_room(key, now) {
+            self.keeper.free(entry);
             counters.refuse_key();
             let max_keys = counters.max_keys();
             return Err(StoreError::Full { max_keys });
         }
         self.note(entry.expires_at_us());
-        let slots_before = self.table.slots();
+        let slots_before = self.table.slots().len();
         self.table.insert(key, entry);
         self.note_resize(slots_before, counters);
         Ok(answer)
     }
 
-    /// Replaces the entry of a key that has one, leaving out what expired more than the grace ago.
-    fn repack(
-        &mut self,
-        key: Fingerprint,
-        mut kept: Vec<Kept>,
-        now: Timestamp,
-        counters: &Counters,
-    ) {
+    /// Replaces an entry.
+    #[inline]
+    fn set(&mut self, index: usize, entry: Entry) {
+        self.note(entry.expires_at_us());
+        self.table.set(index, entry);
+    }
+
+    /// Replaces an entry that was unpacked, leaving out what expired more than the grace ago.
+    fn replace(&mut self, index: usize, mut kept: Vec<Kept>, now: Timestamp, counters: &Counters) {
         let expired_by_us = now.as_micros().saturating_sub(RECLAIM_GRACE_US);
         kept.retain(|kept| {
             let expires_at_us = kept.expires_at_us();
@@ -210,39 +216,36 @@ impl Shard {
             }
             stays
         });
-        let packed = Entry::pack(kept, &mut self.origins);
-        if let (Some(packed), Some(entry)) = (packed, self.table.get_mut(key)) {
-            *entry = packed;
-            let expires_at_us = entry.expires_at_us();
-            self.note(expires_at_us);
-        } else if let Some(index) = self.table.remove(key) {
-            self.cursor -= usize::from(index < self.cursor);
+        if let Some(entry) = self.keeper.pack(kept) {
+            self.set(index, entry);
+        } else {
+            self.remove(index);
             counters.release_keys(1);
         }
     }
 
     /// Makes room for a new key by reclaiming one that has expired, without the grace; `false` if none has.
     ///
-    /// A scan in vain leaves behind when to try again, so that a flood of new keys costs no scan each.
-    fn make_room(&mut self, now: Timestamp) -> bool {
+    /// The search begins where the new key will live, so that the table stays evenly filled. One in vain leaves behind
+    /// when to try again, so that a flood of new keys costs no search each.
+    fn make_room(&mut self, key: Fingerprint, now: Timestamp) -> bool {
         let now_us = now.as_micros();
         if now_us < self.none_expires_before_us {
             return false;
         }
         let mut earliest_us = u64::MAX;
-        for _ in 0..=self.table.slots() {
-            match self.table.at(self.cursor).map(Slot::entry) {
-                Some(Some(entry)) if entry.expires_at_us() <= now_us => {
-                    self.reclaim();
-                    return true;
-                }
-                Some(entry) => {
-                    let expires_at_us = entry.map(Entry::expires_at_us);
-                    earliest_us = earliest_us.min(expires_at_us.unwrap_or(u64::MAX));
-                    self.pass(expires_at_us);
-                }
-                None => self.restart(),
-            }
+        let mut entries = self
+            .table
+            .slots_from_home(key)
+            .filter_map(|(index, slot)| held(slot).map(|entry| (index, entry)));
+        let expired = entries.find(|(_, entry)| {
+            earliest_us = earliest_us.min(entry.expires_at_us());
+            earliest_us <= now_us
+        });
+        drop(entries);
+        if let Some((index, entry)) = expired {
+            self.reclaim(index, entry);
+            return true;
         }
         self.none_expires_before_us = earliest_us;
         self.restart();
@@ -258,16 +261,16 @@ impl Shard {
 
     /// Notes that the table may have been rebuilt, and every entry be elsewhere.
     fn note_resize(&mut self, slots_before: usize, counters: &Counters) {
-        let slots = self.table.slots();
+        let slots = self.table.slots().len();
         if slots != slots_before {
             counters.resize(slots_before, slots);
             self.restart();
         }
     }
 
-    /// Moves the cursor past a slot, which holds an entry that expires then, or nothing.
-    fn pass(&mut self, expires_at_us: Option<u64>) {
-        let expires_at_us = expires_at_us.unwrap_or(u64::MAX);
+    /// Moves the cursor past a slot, and what it holds.
+    fn pass(&mut self, entry: Option<Entry>) {
+        let expires_at_us = entry.map_or(u64::MAX, |entry| entry.expires_at_us());
         self.none_passed_expires_before_us = self.none_passed_expires_before_us.min(expires_at_us);
         self.cursor += 1;
     }
@@ -278,19 +281,17 @@ impl Shard {
         self.none_passed_expires_before_us = u64::MAX;
     }
 
-    /// Removes the expired entry under the cursor.
-    fn reclaim(&mut self) {
-        if let Some(entry) = self.table.at(self.cursor).and_then(Slot::entry) {
-            self.floor = raised(self.floor, entry.expires_at_us());
-            self.table.remove_at(self.cursor);
-        }
+    /// Removes an expired entry.
+    fn reclaim(&mut self, index: usize, entry: Entry) {
+        self.floor = raised(self.floor, entry.expires_at_us());
+        self.keeper.free(entry);
+        self.remove(index);
     }
 
-    fn collect_origins(&mut self) {
-        if self.origins.is_crowded() {
-            let entries = self.table.entries_mut();
-            self.origins.collect(entries.filter_map(Entry::origin_mut));
-        }
+    /// Removes an entry; should that move one that the sweep has yet to see to where it has been, it goes back a step.
+    fn remove(&mut self, index: usize) {
+        self.table.remove_at(index);
+        self.cursor -= usize::from(index < self.cursor);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
+use crate::pages::{PAGE, Pages};
 
 /// An open-addressing table in the order of its fingerprints, with gaps.
 ///
@@ -11,32 +12,15 @@ use crate::fingerprint::Fingerprint;
 /// round: the last homes spill into a tail.
 #[derive(Default)]
 pub(crate) struct Table {
-    slots: Vec<Slot>,
+    pages: Pages,
     homes: usize,
     occupied: usize,
 }
 
-/// One place in a [`Table`].
-pub(crate) struct Slot {
-    fingerprint: Fingerprint,
-    entry: Entry,
-}
+/// A fingerprint, place first, and an entry; all zero if vacant.
+pub(crate) type Slot = [u64; 5];
 
-impl Slot {
-    const VACANT: Self = Self {
-        fingerprint: Fingerprint::VACANT,
-        entry: Entry::NONE,
-    };
-
-    /// Returns what is in the slot, unless it is vacant.
-    pub(crate) fn entry(&self) -> Option<&Entry> {
-        (!self.is_vacant()).then_some(&self.entry)
-    }
-
-    fn is_vacant(&self) -> bool {
-        self.fingerprint == Fingerprint::VACANT
-    }
-}
+const VACANT: Slot = [0; 5];
 
 /// Of a hundred homes, how many may be taken before the table grows.
 const MAX_LOAD: usize = 85;
@@ -44,8 +28,9 @@ const MAX_LOAD: usize = 85;
 const LOAD_AFTER_SHRINKING: usize = 70;
 /// Of a hundred homes, how few are taken when the table shrinks.
 const MIN_LOAD: usize = 30;
-/// The fewest homes by which a table grows.
-const MIN_GROWTH: usize = 8;
+/// The last slots are no homes, and neither is one in so many others.
+const TAIL: usize = 8;
+const SLOTS_PER_TAIL_SLOT: usize = 32;
 
 impl Table {
     /// Returns how many entries there are.
@@ -53,124 +38,137 @@ impl Table {
         self.occupied
     }
 
-    /// Returns how many slots are allocated.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
+    /// Returns all slots.
+    #[inline]
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.pages.words().as_chunks().0
     }
 
-    pub(crate) fn get_mut(&mut self, fingerprint: Fingerprint) -> Option<&mut Entry> {
-        let index = self.lower_bound(fingerprint);
-        self.slots
-            .get_mut(index)
-            .filter(|slot| slot.fingerprint == fingerprint)
-            .map(|slot| &mut slot.entry)
+    /// Returns where the entry of `key` is, and the entry.
+    #[inline]
+    pub(crate) fn find(&self, key: Fingerprint) -> Option<(usize, Entry)> {
+        let index = self.lower_bound(key);
+        let slot = self.slots().get(index)?;
+        (fingerprint(slot) == key).then(|| (index, entry(slot)))
     }
 
-    /// Returns the slot at `index`, or `None` beyond the last.
-    pub(crate) fn at(&self, index: usize) -> Option<&Slot> {
-        self.slots.get(index)
+    /// Returns all slots with their numbers, from the home of `key` on and round to it again.
+    pub(crate) fn slots_from_home(&self, key: Fingerprint) -> impl Iterator<Item = (usize, &Slot)> {
+        let home = home(key.place, self.homes);
+        let slots = || self.slots().iter().enumerate();
+        slots().skip(home).chain(slots().take(home))
     }
 
-    /// Returns all entries.
-    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.slots
-            .iter_mut()
-            .filter(|slot| !slot.is_vacant())
-            .map(|slot| &mut slot.entry)
+    /// Replaces the entry in a slot that is not vacant.
+    #[inline]
+    pub(crate) fn set(&mut self, index: usize, new: Entry) {
+        if let Some([_, _, words @ ..]) = self.slots_mut().get_mut(index) {
+            *words = new.to_words();
+        }
+    }
+
+    /// Replaces all entries by what `replace` makes of them.
+    pub(crate) fn replace_all(&mut self, replace: &mut dyn FnMut(Entry) -> Entry) {
+        for slot in self.slots_mut().iter_mut().filter(|slot| !is_vacant(slot)) {
+            let new = replace(entry(slot));
+            let [_, _, words @ ..] = slot;
+            *words = new.to_words();
+        }
     }
 
     /// Adds an entry under a fingerprint that has none, growing if need be.
-    pub(crate) fn insert(&mut self, fingerprint: Fingerprint, entry: Entry) {
+    pub(crate) fn insert(&mut self, key: Fingerprint, new: Entry) {
         if self.occupied * 100 >= self.homes * MAX_LOAD {
             self.grow();
         }
-        let mut index = self.lower_bound(fingerprint);
+        let mut index = self.lower_bound(key);
         while !self.open_gap(index) {
             self.grow();
-            index = self.lower_bound(fingerprint);
+            index = self.lower_bound(key);
         }
-        if let Some(slot) = self.slots.get_mut(index) {
-            *slot = Slot { fingerprint, entry };
+        if let Some(slot) = self.slots_mut().get_mut(index) {
+            let [since, until, last] = new.to_words();
+            *slot = [key.place, key.rest, since, until, last];
             self.occupied += 1;
         }
     }
 
-    /// Removes the entry of `fingerprint`, if it has one, and says where it was.
-    pub(crate) fn remove(&mut self, fingerprint: Fingerprint) -> Option<usize> {
-        let index = self.lower_bound(fingerprint);
-        let found = self.slots.get(index)?.fingerprint == fingerprint;
-        found.then(|| self.remove_at(index)).map(|()| index)
-    }
-
-    /// Removes the entry at `index`; the next one of its run moves there.
+    /// Removes the entry in a slot; the next one of its run moves there.
     pub(crate) fn remove_at(&mut self, index: usize) {
         let homes = self.homes;
-        let Some(rest) = self.slots.get_mut(index..) else {
+        let Some(rest) = self.slots_mut().get_mut(index..) else {
             return;
         };
         let stays = |(at, slot): (usize, &Slot)| {
-            at > index && (slot.is_vacant() || home(slot.fingerprint, homes) == at)
+            at > index && (is_vacant(slot) || home(slot[0], homes) == at)
         };
         let end = (index..).zip(rest.iter()).position(stays);
         let end = end.unwrap_or(rest.len());
         if let Some(run) = rest.get_mut(..end) {
             run.rotate_left(1);
             if let Some(last) = run.last_mut() {
-                *last = Slot::VACANT;
+                *last = VACANT;
                 self.occupied -= 1;
             }
         }
     }
 
-    /// Gives memory back if most homes are vacant.
+    /// Gives memory back if most homes are vacant. The entries must be spread evenly: a smaller table has not enough homes
+    /// for many neighbours.
     pub(crate) fn shrink(&mut self) {
-        let sparse = self.homes > MIN_GROWTH && self.occupied * 100 < self.homes * MIN_LOAD;
-        if sparse || (self.occupied == 0 && self.homes > 0) {
-            self.rebuild(self.occupied * 100 / LOAD_AFTER_SHRINKING);
+        if self.occupied == 0 {
+            *self = Self::default();
+        } else if self.occupied * 100 < self.homes * MIN_LOAD {
+            let homes = self.occupied * 100 / LOAD_AFTER_SHRINKING;
+            let count = TAIL + homes + homes / (SLOTS_PER_TAIL_SLOT - 1);
+            if pages_for(count) < pages_for(self.slots().len()) {
+                self.rebuild(count);
+            }
         }
     }
 
     fn grow(&mut self) {
-        self.rebuild(self.homes + (self.homes / 5).max(MIN_GROWTH));
+        self.rebuild(self.slots().len() * 6 / 5 + 1);
     }
 
-    /// Moves all entries to a table with `homes` homes.
-    fn rebuild(&mut self, homes: usize) {
-        let tail = if homes == 0 {
-            0
-        } else {
-            MIN_GROWTH + homes / 32
+    /// Moves all entries to a table with at least `count` slots.
+    fn rebuild(&mut self, count: usize) {
+        let mut new = Self {
+            pages: Pages::zeroed(pages_for(count)),
+            ..Self::default()
         };
-        let mut slots = Vec::with_capacity(homes + tail);
-        for slot in std::mem::take(&mut self.slots) {
-            if !slot.is_vacant() {
-                let home = home(slot.fingerprint, homes);
-                slots.resize_with(slots.len().max(home), || Slot::VACANT);
-                slots.push(slot);
-            }
+        let slots = new.pages.words_mut().as_chunks_mut().0;
+        new.homes = slots
+            .len()
+            .saturating_sub(TAIL + slots.len() / SLOTS_PER_TAIL_SLOT);
+        let mut next = 0;
+        for slot in self.slots().iter().filter(|slot| !is_vacant(slot)) {
+            let index = home(slot[0], new.homes).max(next);
+            let Some(place) = slots.get_mut(index) else {
+                return self.rebuild(count * 6 / 5 + 1);
+            };
+            *place = *slot;
+            next = index + 1;
         }
-        slots.resize_with(slots.len().max(homes + tail), || Slot::VACANT);
-        self.slots = slots;
-        self.homes = homes;
+        new.occupied = self.occupied;
+        *self = new;
     }
 
-    /// Returns the first slot, from the home of `fingerprint` on, that is not smaller.
-    fn lower_bound(&self, fingerprint: Fingerprint) -> usize {
-        let home = home(fingerprint, self.homes);
-        let run = self.slots.get(home..).unwrap_or_default();
-        let smaller = run
-            .iter()
-            .position(|slot| slot.fingerprint >= fingerprint)
-            .unwrap_or(run.len());
-        home + smaller
+    /// Returns the first slot, from the home of `key` on, that is vacant or not smaller.
+    #[inline]
+    fn lower_bound(&self, key: Fingerprint) -> usize {
+        let home = home(key.place, self.homes);
+        let run = self.slots().get(home..).unwrap_or_default();
+        let not_smaller = |slot: &Slot| is_vacant(slot) || fingerprint(slot) >= key;
+        home + run.iter().position(not_smaller).unwrap_or(run.len())
     }
 
-    /// Makes the slot at `index` vacant by shifting its run; `false` if the tail is full.
+    /// Makes a slot vacant by shifting its run; `false` if the tail is full.
     fn open_gap(&mut self, index: usize) -> bool {
-        let Some(rest) = self.slots.get_mut(index..) else {
+        let Some(rest) = self.slots_mut().get_mut(index..) else {
             return false;
         };
-        let Some(gap) = rest.iter().position(Slot::is_vacant) else {
+        let Some(gap) = rest.iter().position(is_vacant) else {
             return false;
         };
         if let Some(run) = rest.get_mut(..=gap) {
@@ -178,10 +176,40 @@ impl Table {
         }
         true
     }
+
+    #[inline]
+    fn slots_mut(&mut self) -> &mut [Slot] {
+        self.pages.words_mut().as_chunks_mut().0
+    }
 }
 
-fn home(fingerprint: Fingerprint, homes: usize) -> usize {
-    let scaled = (u128::from(fingerprint.place) * homes as u128) >> 64;
+/// Returns the entry in a slot, unless it is vacant.
+pub(crate) fn held(slot: &Slot) -> Option<Entry> {
+    (!is_vacant(slot)).then(|| entry(slot))
+}
+
+fn pages_for(slots: usize) -> usize {
+    (slots * size_of::<Slot>()).div_ceil(PAGE)
+}
+
+#[inline]
+fn fingerprint(&[place, rest, ..]: &Slot) -> Fingerprint {
+    Fingerprint { place, rest }
+}
+
+#[inline]
+fn entry(&[_, _, words @ ..]: &Slot) -> Entry {
+    Entry::from_words(words)
+}
+
+#[inline]
+fn is_vacant(slot: &Slot) -> bool {
+    slot[0] == 0
+}
+
+#[inline]
+fn home(place: u64, homes: usize) -> usize {
+    let scaled = (u128::from(place) * homes as u128) >> 64;
     usize::try_from(scaled).unwrap_or(usize::MAX)
 }
 
@@ -189,15 +217,11 @@ fn home(fingerprint: Fingerprint, homes: usize) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     /// Few places, so that runs are long and the tail fills.
-    fn fingerprints() -> impl Strategy<Value = Fingerprint> {
-        let places = prop_oneof![
-            0..4_u64,
-            Just(u64::MAX - 1),
-            (0..64_u64).prop_map(|bits| bits << 58)
-        ];
+    fn keys() -> impl Strategy<Value = Fingerprint> {
+        let places = prop_oneof![1..4_u64, Just(u64::MAX), (1..64_u64).prop_map(|n| n << 58)];
         (places, 0..64_u64).prop_map(|(place, rest)| Fingerprint { place, rest })
     }
 
@@ -205,53 +229,49 @@ mod tests {
     enum Step {
         Insert(Fingerprint),
         Remove(Fingerprint),
-        RemoveAt(usize),
         Shrink,
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
-            6 => fingerprints().prop_map(Step::Insert),
-            4 => fingerprints().prop_map(Step::Remove),
-            2 => (0..100_usize).prop_map(Step::RemoveAt),
+            6 => keys().prop_map(Step::Insert),
+            4 => keys().prop_map(Step::Remove),
             1 => Just(Step::Shrink),
         ];
-        proptest::collection::vec(step, 0..400)
-    }
-
-    fn apply(table: &mut Table, model: &mut BTreeSet<Fingerprint>, step: &Step) {
-        match *step {
-            Step::Insert(key) => {
-                if model.insert(key) {
-                    table.insert(key, Entry::NONE);
-                }
-            }
-            Step::Remove(key) => {
-                model.remove(&key);
-                table.remove(key);
-            }
-            Step::RemoveAt(index) => {
-                let key = table.at(index).filter(|slot| !slot.is_vacant());
-                if let Some(key) = key.map(|slot| slot.fingerprint) {
-                    model.remove(&key);
-                    table.remove_at(index);
-                }
-            }
-            Step::Shrink => table.shrink(),
-        }
+        proptest::collection::vec(step, 0..600)
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn prop_a_table_is_a_sorted_map(steps in steps()) {
-            let (mut table, mut model) = (Table::default(), BTreeSet::new());
-            for step in &steps {
-                apply(&mut table, &mut model, step);
-                let held: Vec<_> = table.slots.iter().filter(|slot| !slot.is_vacant()).collect();
-                prop_assert_eq!(table.len(), model.len());
-                prop_assert!(held.iter().map(|slot| &slot.fingerprint).eq(&model));
-                for key in &model {
-                    prop_assert!(table.get_mut(*key).is_some());
+            let (mut table, mut model) = (Table::default(), BTreeMap::new());
+            for (nth, step) in (0..).zip(steps) {
+                match step {
+                    Step::Insert(key) => {
+                        let new = Entry::of_box(nth, nth);
+                        match table.find(key) {
+                            Some((index, _)) => table.set(index, new),
+                            None => table.insert(key, new),
+                        }
+                        model.insert(key, new);
+                    }
+                    Step::Remove(key) => {
+                        let found = table.find(key);
+                        prop_assert_eq!(found.map(|(_, entry)| entry), model.remove(&key));
+                        if let Some((index, _)) = found {
+                            table.remove_at(index);
+                        }
+                    }
+                    Step::Shrink => table.shrink(),
+                }
+                let slots = table.slots().iter().filter(|slot| !is_vacant(slot));
+                let held: Vec<_> = slots.map(|slot| (fingerprint(slot), entry(slot))).collect();
+                prop_assert_eq!(table.len(), held.len());
+                prop_assert!(held.into_iter().eq(model.clone()));
+                for (key, entry) in &model {
+                    prop_assert_eq!(table.find(*key).map(|(_, found)| found), Some(*entry));
                 }
             }
         }
@@ -263,15 +283,15 @@ mod tests {
     }
 
     #[test]
-    fn a_key_takes_at_most_64_bytes_at_any_size() {
+    fn a_key_takes_at_most_64_bytes_from_a_thousand_a_table_on() {
         let mut table = Table::default();
         let mut random = fastrand::Rng::with_seed(7);
         for keys in 1..=20_000 {
-            let (place, rest) = (random.u64(..u64::MAX), random.u64(..));
-            table.insert(Fingerprint { place, rest }, Entry::NONE);
-            let bytes = table.slots() * size_of::<Slot>();
+            let (place, rest) = (random.u64(1..), random.u64(..));
+            table.insert(Fingerprint { place, rest }, Entry::of_box(0, 0));
+            let bytes = pages_for(table.slots().len()) * PAGE;
             assert!(
-                keys < 500 || bytes <= 64 * keys,
+                keys < 1_000 || bytes <= 64 * keys,
                 "{bytes} bytes for {keys} keys"
             );
         }
@@ -280,15 +300,18 @@ mod tests {
     #[test]
     fn an_emptied_table_holds_no_memory() {
         let mut table = Table::default();
-        let keys = (0..1000).map(|place| Fingerprint {
-            place: place << 54,
-            rest: 0,
-        });
-        keys.clone().for_each(|key| table.insert(key, Entry::NONE));
-        for key in keys {
-            assert!(table.remove(key).is_some());
+        for place in 1..1000 {
+            let key = Fingerprint {
+                place: place << 54,
+                rest: 0,
+            };
+            table.insert(key, Entry::of_box(0, 0));
+        }
+        while table.len() > 0 {
+            let first = table.slots().iter().position(|slot| !is_vacant(slot));
+            table.remove_at(first.unwrap());
         }
         table.shrink();
-        assert_eq!(table.slots.capacity(), 0);
+        assert!(table.slots().is_empty());
     }
 }

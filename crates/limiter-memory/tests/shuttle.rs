@@ -89,7 +89,7 @@ fn racing_new_keys_never_exceed_the_cap() {
 #[test]
 fn sweeps_and_reclaims_take_nothing_from_a_live_key() {
     explore(|| {
-        let (store, clock) = store(2048);
+        let (store, clock) = store(8192);
         let store = Arc::new(store);
         let (long, short) = ([plan("long", "1/d burst 3")], [plan("short", "1000/s")]);
         let racing = Arc::clone(&store);

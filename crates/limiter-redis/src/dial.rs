@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use limiter_lua::Fault;
+use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError,
-    RedisResult, TlsMode,
+    RedisResult, TlsMode, Value,
 };
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
 use crate::endpoint::Arrangement;
+use crate::error::Failure;
 
 /// How many commands may wait for the socket at once before callers wait for room; redis-rs says 50.
 const PIPELINE_BUFFER: usize = 512;
@@ -98,17 +101,15 @@ impl Dial {
         let connecting = async {
             match &self.to {
                 To::Given(connection) => Ok(connection.clone()),
-                To::Standalone(client, config) => client
-                    .get_multiplexed_async_connection_with_config(config)
-                    .await
-                    .map(Connection::Multiplexed),
+                To::Standalone(client, config) => {
+                    let connection = client.get_multiplexed_async_connection_with_config(config);
+                    greeted(connection.await?).await
+                }
                 To::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
-                To::Sentinel(client, config) => client
-                    .lock()
-                    .await
-                    .get_async_connection_with_config(config)
-                    .await
-                    .map(Connection::Multiplexed),
+                To::Sentinel(client, config) => {
+                    let mut client = client.lock().await;
+                    greeted(client.get_async_connection_with_config(config).await?).await
+                }
             }
         };
         match timeout(self.connect_timeout, connecting).await {
@@ -118,6 +119,20 @@ impl Dial {
                 "connecting took longer than its time-out",
             ))),
         }
+    }
+}
+
+/// Makes sure that a server is there and takes this connection: a stopped or crowded one lets the kernel accept it, and
+/// the client by itself sends nothing. A reply that refuses something else is left to the calls.
+async fn greeted(mut connection: MultiplexedConnection) -> RedisResult<Connection> {
+    let greeted = redis::cmd("PING")
+        .query_async::<Value>(&mut connection)
+        .await;
+    match greeted {
+        Err(error) if !matches!(Failure::of(&error), Failure::Reply(fault) if fault != Fault::Overloaded) => {
+            Err(error)
+        }
+        _ => Ok(Connection::Multiplexed(connection)),
     }
 }
 

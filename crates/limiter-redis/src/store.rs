@@ -137,7 +137,10 @@ impl RedisStore {
                     }
                 }
                 failure => {
-                    self.link.drop_broken(&live);
+                    // A cluster's client renews what it lost of many connections; the others are still good.
+                    if !live.connection.is_cluster() {
+                        self.link.drop_broken(&live);
+                    }
                     return Err(failure.into_error(error, job.writes()));
                 }
             }

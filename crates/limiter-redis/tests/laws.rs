@@ -16,3 +16,8 @@ mod redis_cluster {
     use super::support::{CLUSTER, Rig};
     limiter_testkit::store_laws!(Rig::on_cluster(&CLUSTER));
 }
+
+mod redis_least_privilege {
+    use super::support::{RESTRICTED, Rig};
+    limiter_testkit::store_laws!(Rig::restricted(&RESTRICTED));
+}

@@ -2,7 +2,9 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each test file uses its own part"
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is a test; each file uses its own part"
 )]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +26,14 @@ pub static VALKEY: LazyLock<RedisServer> =
 pub static CLUSTER: LazyLock<RedisCluster> =
     LazyLock::new(|| RedisCluster::start(Flavour::Redis).expect("a cluster starts"));
 
+/// What the README grants, for the prefixes of tests.
+const ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +pttl +pexpire \
+                   +time +ping";
+pub static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| {
+    let server = RedisServer::builder(Flavour::Redis).with_acl_user(ACL);
+    server.start().expect("Redis starts")
+});
+
 /// Returns a layout that no other test has.
 pub fn layout() -> KeyLayout {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -44,6 +54,12 @@ impl Rig {
     pub fn on_server(server: &'static RedisServer) -> Self {
         let endpoint = Endpoint::standalone(&server.url()).expect("a URL");
         Self::new(endpoint, vec![server])
+    }
+
+    /// Takes a server on which the store may do no more than the README asks for.
+    pub fn restricted(server: &'static RedisServer) -> Self {
+        let url = server.url_as("limiter", "secret");
+        Self::new(url.parse().expect("a URL"), vec![server])
     }
 
     pub fn on_cluster(cluster: &'static RedisCluster) -> Self {

@@ -90,7 +90,10 @@ pub async fn retry_after_is_when_this_very_cost_fits(sut: &impl StoreUnderTest) 
         let wait = probe.peek(&user, &plans, units).await.retry_after;
         assert_eq!(wait, Duration::from_secs(wait_s), "for {units} units");
     }
+    // At the very moment at which the first units leave, the wait for the others is exact, too.
+    probe.advance(Duration::from_secs(5));
     let wait = probe.peek(&user, &plans, 7).await.retry_after;
+    assert_eq!(wait, Duration::from_secs(3));
     passes_exactly_after(&probe, &user, &plans, 7, wait).await;
 }
 

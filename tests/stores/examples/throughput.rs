@@ -6,8 +6,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use limiter_core::{Cost, Key, Plan, RateLimiterRepository};
-use limiter_redis::{RedisStore, redis};
+use limiter_core::{Cost, Key, Plan};
+use limiter_redis::{KeyLayout, RedisStore, redis};
+use limiter_store_tests::{Client, Store};
 use limiter_testkit::server::{Flavour, RedisServer};
 use redis::aio::MultiplexedConnection;
 
@@ -26,13 +27,13 @@ async fn main() -> Outcome<()> {
         address = Some(server.url());
         own = Some(server);
     }
-    let client = redis::Client::open(address.unwrap_or_default())?;
+    let address = address.unwrap_or_default();
+    let client = redis::Client::open(address.as_str())?;
     let connection = client.get_multiplexed_async_connection().await?;
-    let store = Arc::new(
-        RedisStore::on(connection.clone())
-            .with_deadline(Duration::from_secs(5))
-            .build()?,
-    );
+    let patient = Duration::from_secs(5);
+    let store = RedisStore::on(connection.clone()).with_deadline(patient);
+    let store: Store = Arc::new(store.build()?);
+    let fred = Client::Fred.store(&address, &KeyLayout::new("fred")?, patient);
     let chain = |n: usize| -> Outcome<Vec<Plan>> {
         (0..n)
             .map(|nth| Ok(Plan::new(format!("plan{nth}"), "1000/s burst 1000000")?))
@@ -41,11 +42,17 @@ async fn main() -> Outcome<()> {
     let window = vec![Plan::new("window", "sliding 1000000000/s")?];
     for tasks in task_counts() {
         let mut incr = Vec::new();
-        let mut cases: Vec<(&str, Vec<Plan>, Vec<f64>)> = vec![
-            ("one token bucket", chain(1)?, vec![]),
-            ("chain of three", chain(3)?, vec![]),
-            ("chain of eight", chain(8)?, vec![]),
-            ("sliding window, 100 sub-buckets", window.clone(), vec![]),
+        let mut cases: Vec<(&str, &Store, Vec<Plan>, Vec<f64>)> = vec![
+            ("one token bucket", &store, chain(1)?, vec![]),
+            ("chain of three", &store, chain(3)?, vec![]),
+            ("chain of eight", &store, chain(8)?, vec![]),
+            (
+                "sliding window, 100 sub-buckets",
+                &store,
+                window.clone(),
+                vec![],
+            ),
+            ("one token bucket, fred", &fred, chain(1)?, vec![]),
         ];
         let cpu = || cpu_us(own.as_ref());
         for round in 0..ROUNDS {
@@ -53,16 +60,16 @@ async fn main() -> Outcome<()> {
             let rate = incr_rate(&connection, tasks).await?;
             print_cpu(round, "INCR", rate, before, cpu());
             incr.push(rate);
-            for (name, plans, rates) in &mut cases {
+            for (name, store, plans, rates) in &mut cases {
                 let before = cpu();
-                let rate = store_rate(&store, plans, tasks).await?;
+                let rate = store_rate(store, plans, tasks).await?;
                 print_cpu(round, name, rate, before, cpu());
                 rates.push(rate);
             }
         }
         let base = median(&mut incr);
         println!("{tasks} tasks: INCR {base:.0}/s");
-        for (name, _, rates) in &mut cases {
+        for (name, _, _, rates) in &mut cases {
             let rate = median(rates);
             println!("  {name:32} {rate:8.0}/s  {:.2}x INCR", rate / base);
         }
@@ -115,14 +122,14 @@ async fn incr_rate(connection: &MultiplexedConnection, tasks: usize) -> Outcome<
     Ok(total / ROUND.as_secs_f64())
 }
 
-async fn store_rate(store: &Arc<RedisStore>, plans: &[Plan], tasks: usize) -> Outcome<f64> {
+async fn store_rate(store: &Store, plans: &[Plan], tasks: usize) -> Outcome<f64> {
     let keys = if plans.iter().any(|plan| plan.name().as_str() == "window") {
         16
     } else {
         KEYS
     };
     let work = (0..tasks).map(|task| {
-        let (store, plans) = (Arc::clone(store), plans.to_vec());
+        let (store, plans) = (store.clone(), plans.to_vec());
         tokio::spawn(async move {
             let (started, mut done) = (Instant::now(), 0_u32);
             while started.elapsed() < ROUND {
@@ -142,8 +149,8 @@ async fn store_rate(store: &Arc<RedisStore>, plans: &[Plan], tasks: usize) -> Ou
 }
 
 /// Returns the bytes that 100,000 identities with one token bucket take.
-async fn memory(server: &RedisServer, store: &Arc<RedisStore>) -> Outcome<String> {
-    const IDENTITIES: usize = 100_000;
+async fn memory(server: &RedisServer, store: &Store) -> Outcome<String> {
+    const IDENTITIES: u32 = 100_000;
     server.flush_all()?;
     let used = || -> Outcome<f64> {
         Ok(server
@@ -156,7 +163,7 @@ async fn memory(server: &RedisServer, store: &Arc<RedisStore>) -> Outcome<String
     let before = used()?;
     for chunk in 0..IDENTITIES / 1000 {
         let calls = (0..1000).map(|nth| {
-            let (store, plan) = (Arc::clone(store), plan.clone());
+            let (store, plan) = (store.clone(), plan.clone());
             tokio::spawn(async move {
                 let key = Key::new(format!("user:{:06}", chunk * 1000 + nth))
                     .unwrap_or_else(|_| unreachable!());
@@ -172,7 +179,7 @@ async fn memory(server: &RedisServer, store: &Arc<RedisStore>) -> Outcome<String
     }
     Ok(format!(
         "{:.0} bytes for each of {IDENTITIES} identities",
-        (used()? - before) / IDENTITIES as f64
+        (used()? - before) / f64::from(IDENTITIES)
     ))
 }
 

@@ -1,0 +1,63 @@
+//! What a store kept is put together again, unless it is nothing that the math makes.
+
+use limiter_core::math::{BucketState, FixedState, SubBucket, WindowLog};
+use limiter_core::{Rate, Timestamp, seconds};
+
+/// The first number that Lua does not hold exactly.
+const TOO_LATE: u64 = 1 << 53;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
+}
+
+#[test]
+fn bucket_of_impossible_parts_is_refused() {
+    let rate = Rate::new(3, seconds(1)).unwrap();
+    let parts = |full_at_us, part| BucketState::from_parts(at(5), full_at_us, part, rate);
+    assert!(parts(7, 2).is_some_and(|state| {
+        let kept = (state.seen(), state.full_at_us(), state.full_at_part());
+        kept == (at(5), 7, 2) && state.rate() == rate
+    }));
+    assert!(parts(TOO_LATE - 1, 0).is_some());
+    assert_eq!(parts(TOO_LATE, 0), None);
+    assert_eq!(parts(7, 3), None, "a whole microsecond is no part of one");
+    assert_eq!(parts(TOO_LATE, 3), None);
+}
+
+#[test]
+fn log_of_impossible_parts_is_refused() {
+    let log = |seen, began, leaves: &[u64]| {
+        let sub_bucket = |leaves_at_us: &u64| SubBucket {
+            leaves_at_us: *leaves_at_us,
+            units: 2,
+        };
+        let sub_buckets = leaves.iter().map(sub_bucket).collect();
+        WindowLog::from_parts(at(seen), at(began), sub_buckets)
+    };
+    assert!(log(9, 7, &[20, 20, 21]).is_some_and(|log| {
+        (log.seen(), log.newest_began()) == (at(9), at(7)) && log.sub_buckets().len() == 3
+    }));
+    assert!(log(9, 9, &[TOO_LATE - 1]).is_some());
+    assert_eq!(log(9, 7, &[21, 20]), None, "the first to leave is in front");
+    assert_eq!(
+        log(9, 10, &[20]),
+        None,
+        "nothing begins after it was last seen"
+    );
+    assert_eq!(log(9, 7, &[20, TOO_LATE]), None);
+    assert_eq!(log(9, 10, &[TOO_LATE, 20]), None);
+}
+
+#[test]
+fn fixed_window_of_impossible_parts_is_refused() {
+    let parts = |ends_at_us, used| FixedState::from_parts(at(5), ends_at_us, used);
+    assert!(parts(9, 4).is_some_and(|state| {
+        (state.began(), state.ends_at_us(), state.used()) == (at(5), 9, 4)
+    }));
+    assert!(parts(6, 1).is_some() && parts(TOO_LATE - 1, u32::MAX).is_some());
+    assert_eq!(parts(5, 1), None, "a window has a length");
+    assert_eq!(parts(4, 1), None);
+    assert_eq!(parts(TOO_LATE, 1), None);
+    assert_eq!(parts(9, 0), None, "a window starts with a request");
+    assert_eq!(parts(4, 0), None);
+}

@@ -1,0 +1,73 @@
+//! [`Connection`]: what calls are sent on.
+
+use fred::clients::Client;
+use fred::error::Error;
+use fred::interfaces::ClientLike;
+use fred::types::Value;
+use fred::types::config::Options;
+
+use crate::job::Job;
+
+/// A client of fred, connected: one of those that the store makes, or one that the user has.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    client: Client,
+    options: Options,
+}
+
+/// How a script is to be run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Route {
+    /// Send the whole script: the server does not have it.
+    pub(crate) with_text: bool,
+}
+
+impl Connection {
+    /// Takes a client. Whatever its settings, it does not send a call twice: by itself, fred sends those again that were
+    /// under way when a connection closed. Nor does it follow redirections: after ASKING it may take one call's reply for
+    /// another's. It learns of a moved slot all the same, and the store calls again.
+    pub(crate) fn new(client: Client) -> Self {
+        let options = Options {
+            max_attempts: Some(1),
+            max_redirections: Some(0),
+            fail_fast: true,
+            ..Options::default()
+        };
+        Self { client, options }
+    }
+
+    /// Sends `job` as `route` says, and returns its reply.
+    pub(crate) async fn send(&self, job: &Job<'_>, route: Route) -> Result<Value, Error> {
+        let (command, args) = job.command(route.with_text);
+        // fred looks for the key where the options say, whatever the command says.
+        let options = Options {
+            cluster_hash: Some(command.cluster_hash.clone()),
+            ..self.options.clone()
+        };
+        self.client
+            .with_options(&options)
+            .custom(command, args)
+            .await
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.client.is_clustered()
+    }
+
+    /// Closes the client, in the background: its tasks live until then.
+    pub(crate) fn close(self) {
+        tokio::spawn(async move {
+            let _ = self.client.quit().await;
+        });
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.is_cluster() {
+            "Cluster"
+        } else {
+            "Centralized"
+        })
+    }
+}

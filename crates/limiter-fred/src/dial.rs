@@ -1,0 +1,123 @@
+//! [`Dial`]: how a connection is made, with every knob of the client set.
+
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::ClientLike;
+use fred::types::Builder;
+use fred::types::config::{Config, ReconnectPolicy, TcpConfig, UnresponsiveConfig};
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+
+/// How often a cluster client tries a node again that it lost, and how far apart at most, in milliseconds.
+const RECONNECT_FOR_EVER: u32 = 0;
+const RECONNECT_FIRST_MS: u32 = 20;
+const RECONNECT_LONGEST_MS: u32 = 1000;
+
+/// How a connection is made.
+pub(crate) struct Dial {
+    to: To,
+    connect_timeout: Duration,
+    deadline: Duration,
+}
+
+enum To {
+    Given(Client),
+    Endpoint(Box<Config>),
+}
+
+impl Dial {
+    pub(crate) const fn given(client: Client) -> Self {
+        Self {
+            to: To::Given(client),
+            connect_timeout: Duration::MAX,
+            deadline: Duration::MAX,
+        }
+    }
+
+    pub(crate) fn new(config: Config, connect_timeout: Duration, deadline: Duration) -> Self {
+        Self {
+            to: To::Endpoint(Box::new(config)),
+            connect_timeout,
+            deadline,
+        }
+    }
+
+    pub(crate) const fn is_given(&self) -> bool {
+        matches!(self.to, To::Given(_))
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        let config = match &self.to {
+            To::Given(client) => return Ok(Connection::new(client.clone())),
+            To::Endpoint(config) => config,
+        };
+        let client = self.builder(config).build()?;
+        match timeout(self.connect_timeout, client.init()).await {
+            Ok(Ok(_)) => Ok(Connection::new(client)),
+            failed => {
+                Connection::new(client).close();
+                Err(match failed {
+                    Ok(Err(error)) => error,
+                    _ => Error::new(
+                        ErrorKind::Timeout,
+                        "connecting took longer than its time-out",
+                    ),
+                })
+            }
+        }
+    }
+
+    fn builder(&self, config: &Config) -> Builder {
+        let mut builder = Builder::from_config(config.clone());
+        builder.with_config(|config| config.fail_fast = true);
+        builder.with_performance_config(|performance| {
+            // The store's deadline comes first; this one makes fred itself forget the call.
+            performance.default_command_timeout = self.deadline.saturating_mul(2);
+        });
+        builder.with_connection_config(|connection| {
+            connection.connection_timeout = self.connect_timeout;
+            connection.internal_command_timeout = self.connect_timeout;
+            // More than one, and fred runs a call again whose reply was lost.
+            connection.max_command_attempts = 1;
+            connection.max_redirections = 0;
+            connection.cluster_cache_update_delay = Duration::ZERO;
+            connection.reconnect_on_auth_error = false;
+            connection.auto_client_setname = false;
+            // It would cost a permission more, and a call that fails says the same.
+            connection.disable_cluster_health_check = true;
+            // Its check for silent connections sends calls again: the store replaces such connections itself.
+            connection.unresponsive = UnresponsiveConfig {
+                max_timeout: None,
+                ..UnresponsiveConfig::default()
+            };
+            connection.tcp = TcpConfig {
+                nodelay: Some(true),
+                ..TcpConfig::default()
+            };
+        });
+        if config.server.is_clustered() {
+            // One node of many may be lost and found; a lone server's client is replaced as a whole.
+            builder.set_policy(ReconnectPolicy::new_exponential(
+                RECONNECT_FOR_EVER,
+                RECONNECT_FIRST_MS,
+                RECONNECT_LONGEST_MS,
+                2,
+            ));
+        }
+        builder
+    }
+}
+
+impl std::fmt::Debug for Dial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match &self.to {
+            To::Given(_) => "Given",
+            To::Endpoint(config) if config.server.is_clustered() => "Cluster",
+            To::Endpoint(config) if config.server.is_sentinel() => "Sentinel",
+            To::Endpoint(_) => "Standalone",
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! [`Link`]: a connection that is made when it is first needed, and made anew when it breaks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fred::error::Error;
+use limiter_core::StoreError;
+use tokio::sync::watch;
+
+use crate::connection::Connection;
+use crate::dial::Dial;
+use crate::error::Failure;
+
+/// A connection that is made when it is first needed, and made anew when it breaks.
+///
+/// Connecting runs in a task of its own, one at a time: a caller whose deadline passes does not stop it, and callers do
+/// not crowd a server that is coming back. After a failure there is a pause, longer each time, in which calls fail at once.
+#[derive(Debug)]
+pub(crate) struct Link(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    dial: Dial,
+    born: Instant,
+    state: Mutex<State>,
+    /// Since when calls have gone unanswered, in microseconds after `born`; 0 while they are answered.
+    silent_since_us: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Option<Live>,
+    dialing: Option<watch::Receiver<()>>,
+    failed: Option<Failed>,
+    generation: u64,
+}
+
+/// A connection, and which one in the row of all.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) connection: Connection,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Failed {
+    error: Error,
+    times: u32,
+    retry_at: Instant,
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection on which nothing was answered for so long is given up, though it looks whole.
+const LONGEST_SILENCE: Duration = Duration::from_millis(400);
+
+impl Link {
+    pub(crate) fn new(dial: Dial) -> Self {
+        Self(Arc::new(Shared {
+            dial,
+            born: Instant::now(),
+            state: Mutex::default(),
+            silent_since_us: AtomicU64::new(0),
+        }))
+    }
+
+    /// Returns the connection, making it first if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot be made; nothing was sent then.
+    ///
+    /// # Cancel safety
+    /// Connecting goes on if the caller gives up.
+    pub(crate) async fn live(&self) -> Result<Live, StoreError> {
+        loop {
+            let mut dialed = {
+                let mut state = self.0.state();
+                if let Some(live) = &state.live {
+                    return Ok(live.clone());
+                }
+                match (&state.dialing, &state.failed) {
+                    (Some(dialing), _) => dialing.clone(),
+                    (None, Some(failed)) if Instant::now() < failed.retry_at => {
+                        let error = failed.error.clone();
+                        return Err(Failure::of_connecting(&error).into_error(error, false));
+                    }
+                    (None, _) => self.dial(&mut state),
+                }
+            };
+            // An error says that the task that connects is gone, which ends the wait as well.
+            let _ = dialed.changed().await;
+        }
+    }
+
+    /// Drops a connection that broke, unless it was replaced already.
+    pub(crate) fn drop_broken(&self, live: &Live) {
+        if self.0.dial.is_given() {
+            return;
+        }
+        let mut state = self.0.state();
+        if state
+            .live
+            .as_ref()
+            .is_some_and(|now| now.generation == live.generation)
+        {
+            if let Some(broken) = state.live.take() {
+                broken.connection.close();
+            }
+            state.failed = None;
+        }
+    }
+
+    /// Notes that a call was answered.
+    pub(crate) fn note_answer(&self) {
+        if self.0.silent_since_us.load(Ordering::Relaxed) != 0 {
+            self.0.silent_since_us.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a call that was sent went unanswered; after a long silence the connection is dropped.
+    pub(crate) fn note_silence(&self) {
+        let now_us = u64::try_from(self.0.born.elapsed().as_micros())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let since_us = &self.0.silent_since_us;
+        let began = since_us.compare_exchange(0, now_us, Ordering::Relaxed, Ordering::Relaxed);
+        let Err(began_us) = began else { return };
+        if Duration::from_micros(now_us.saturating_sub(began_us)) < LONGEST_SILENCE {
+            return;
+        }
+        let live = self.0.state().live.clone();
+        if let Some(live) = live {
+            self.drop_broken(&live);
+            since_us.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn dial(&self, state: &mut State) -> watch::Receiver<()> {
+        let (done, dialing) = watch::channel(());
+        state.dialing = Some(dialing.clone());
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            // Should connecting panic, the link must not wait for it for ever.
+            let guard = DialGuard(&shared);
+            let dialed = shared.dial.connect().await;
+            shared.finish(dialed);
+            drop(guard);
+            drop(done);
+        });
+        dialing
+    }
+}
+
+struct DialGuard<'a>(&'a Shared);
+
+impl Drop for DialGuard<'_> {
+    fn drop(&mut self) {
+        self.0.state().dialing = None;
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, dialed: Result<Connection, Error>) {
+        let mut state = self.state();
+        match dialed {
+            Ok(connection) => {
+                state.generation += 1;
+                state.live = Some(Live {
+                    connection,
+                    generation: state.generation,
+                });
+                state.failed = None;
+            }
+            Err(error) => {
+                let times = state.failed.as_ref().map_or(0, |failed| failed.times + 1);
+                state.failed = Some(Failed {
+                    error,
+                    times,
+                    retry_at: Instant::now() + pause(times),
+                });
+            }
+        }
+    }
+}
+
+/// Returns how long to leave the server alone after so many failures: twice as long each time, up to a second, and
+/// somewhat at random so that nodes do not come back all at once.
+fn pause(times: u32) -> Duration {
+    let pause = FIRST_PAUSE
+        .saturating_mul(1 << times.min(10))
+        .min(LONGEST_PAUSE);
+    pause.mul_f64(0.75 + fastrand::f64() / 4.0)
+}

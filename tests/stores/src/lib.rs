@@ -1,0 +1,146 @@
+//! What tests of shared stores have in common: every client, every arrangement of servers, and checks that hold whatever
+//! goes wrong.
+#![allow(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "these are tests, in a library so that several files share them"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
+use limiter_lua::KeyLayout;
+use limiter_testkit::server::RedisServer;
+
+pub type Store = Arc<dyn RateLimiterRepository>;
+
+/// The deadline that the README promises.
+pub const DEADLINE: Duration = Duration::from_millis(50);
+/// What a call may take beyond its deadline: 25 ms, and what a crowded machine adds.
+pub const SLACK: Duration = Duration::from_millis(100);
+/// Long enough for a crowded machine, where the deadline is not what is tested.
+pub const PATIENT: Duration = Duration::from_secs(5);
+
+/// Which adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    Redis,
+    Fred,
+}
+
+impl Client {
+    /// Makes a store on `address`, in any form that both adapters know.
+    pub fn store(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Store {
+        match self {
+            Self::Redis => {
+                let endpoint = address
+                    .parse::<limiter_redis::Endpoint>()
+                    .expect("an address");
+                let store = limiter_redis::RedisStore::builder(endpoint)
+                    .with_layout(layout.clone())
+                    .with_deadline(deadline)
+                    .build();
+                Arc::new(store.expect("a store"))
+            }
+            Self::Fred => {
+                let endpoint = address
+                    .parse::<limiter_fred::Endpoint>()
+                    .expect("an address");
+                let store = limiter_fred::FredStore::builder(endpoint)
+                    .with_layout(layout.clone())
+                    .with_deadline(deadline)
+                    .build();
+                Arc::new(store.expect("a store"))
+            }
+        }
+    }
+}
+
+/// Returns a layout that no other test has.
+#[must_use]
+pub fn layout() -> KeyLayout {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+    KeyLayout::new(format!("f{}-{nth}", std::process::id())).expect("a sound prefix")
+}
+
+#[must_use]
+pub fn key(name: &str) -> Key {
+    Key::new(name).expect("a key")
+}
+
+#[must_use]
+pub fn plan(name: &str, limit: &str) -> Plan {
+    Plan::new(name, limit).expect("a plan")
+}
+
+/// A bucket that does not refill while a test runs.
+#[must_use]
+pub fn bucket(capacity: u32) -> Plan {
+    plan("gold", &format!("1/h burst {capacity}"))
+}
+
+/// Spends one unit and checks that the call kept to its deadline.
+///
+/// # Errors
+/// What the store says.
+pub async fn spend_in_time(store: &Store, key: &Key, plan: &Plan) -> Result<Verdict, StoreError> {
+    let began = Instant::now();
+    let said = store
+        .try_acquire(key, std::slice::from_ref(plan), Cost::ONE)
+        .await;
+    let took = began.elapsed();
+    assert!(took <= DEADLINE + SLACK, "a call took {took:?}: {said:?}");
+    said
+}
+
+/// Calls until the store answers again, for `limit` at most; returns how long that took.
+pub async fn recovers(store: &Store, plan: &Plan, limit: Duration) -> Duration {
+    let began = Instant::now();
+    let probe = key("probe of recovery");
+    loop {
+        match spend_in_time(store, &probe, plan).await {
+            Ok(_) => return began.elapsed(),
+            Err(error) => assert!(
+                began.elapsed() < limit,
+                "no recovery in {limit:?}: {error:?}"
+            ),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Returns how many units are spent under `plan`, by the store itself.
+pub async fn spent(store: &Store, key: &Key, plan: &Plan) -> u32 {
+    let said = store
+        .peek(key, std::slice::from_ref(plan), Cost::ONE)
+        .await
+        .expect("an answer");
+    plan.limit().units() - said.plans[0].remaining
+}
+
+/// Checks that no key of a server would stay for ever.
+pub fn no_immortal_keys(server: &RedisServer) {
+    let immortal = server.keys_without_ttl().expect("an answer");
+    assert!(immortal.is_empty(), "keys without a TTL: {immortal:?}");
+}
+
+/// Makes a test of each function for every client that is named.
+#[macro_export]
+macro_rules! on_clients {
+    ($($client:ident: $module:ident { $($test:ident)* })*) => {$(
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    limiter_testkit::block_on(super::$test($crate::Client::$client));
+                }
+            )*
+        }
+    )*};
+}

@@ -1,0 +1,298 @@
+//! Clusters and sentinels that fail over, move slots and lose replies.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "this is a test"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use limiter_core::Cost;
+use limiter_store_tests::{
+    Client, DEADLINE, PATIENT, bucket, key, layout, no_immortal_keys, on_clients, recovers,
+    spend_in_time, spent,
+};
+use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
+use limiter_testkit::server::{Flavour, RedisCluster, RedisSentinel, RedisServer};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+const FAIL_OVER: Duration = Duration::from_secs(20);
+
+on_clients! {
+    Redis: redis_rs {
+        swallowed_reply_of_a_cluster_is_charged_once_and_said
+        cluster_node_killed_others_answer_and_its_replica_takes_over
+        slot_migration_under_load_fails_no_decision
+        script_flush_on_every_cluster_node
+        sentinel_fail_over
+        swallowed_reply_behind_sentinel_is_charged_once_and_said
+    }
+    Fred: fred {
+        swallowed_reply_of_a_cluster_is_charged_once_and_said
+        cluster_node_killed_others_answer_and_its_replica_takes_over
+        slot_migration_under_load_fails_no_decision
+        script_flush_on_every_cluster_node
+        sentinel_fail_over
+        swallowed_reply_behind_sentinel_is_charged_once_and_said
+    }
+}
+
+/// Returns the address of a cluster, as both adapters take it.
+fn cluster_address(ports: impl IntoIterator<Item = u16>) -> String {
+    let hosts: Vec<_> = ports
+        .into_iter()
+        .map(|port| format!("127.0.0.1:{port}"))
+        .collect();
+    format!("redis+cluster://{}", hosts.join(","))
+}
+
+fn address_of(cluster: &RedisCluster) -> String {
+    cluster_address(cluster.nodes().map(RedisServer::port))
+}
+
+async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(client: Client) {
+    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
+    let mut proxies = Vec::new();
+    for node in cluster.nodes() {
+        proxies.push(FaultProxy::start(node.addr()).await.expect("a proxy"));
+    }
+    let ports: Vec<_> = proxies.iter().map(|proxy| proxy.addr().port()).collect();
+    cluster.announce_ports(&ports).expect("announced");
+    let (layout, gold) = (layout(), bucket(1000));
+    let store = client.store(&cluster_address(ports), &layout, DEADLINE);
+    recovers(&store, &gold, FAIL_OVER).await;
+    for (nth, ending) in [Ending::Hang, Ending::Close, Ending::Reset]
+        .into_iter()
+        .enumerate()
+    {
+        let user = key(&format!("ann {nth}"));
+        assert!(spend_in_time(&store, &user, &gold).await.is_ok());
+        for proxy in &proxies {
+            proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
+        }
+        let error = spend_in_time(&store, &user, &gold)
+            .await
+            .expect_err("the reply is lost");
+        assert!(
+            error.is_outage() && error.may_have_charged(),
+            "{ending:?}: {error:?}"
+        );
+        sleep(Duration::from_millis(300)).await;
+        proxies.iter().for_each(FaultProxy::heal);
+        recovers(&store, &gold, FAIL_OVER).await;
+        let began = Instant::now();
+        let spent = loop {
+            let plans = [gold.clone()];
+            match store.peek(&user, &plans, Cost::ONE).await {
+                Ok(said) => break 1000 - said.plans[0].remaining,
+                Err(error) => assert!(began.elapsed() < FAIL_OVER, "{error:?}"),
+            }
+            sleep(Duration::from_millis(10)).await;
+        };
+        assert_eq!(spent, 2, "{ending:?}");
+    }
+}
+
+async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Client) {
+    let cluster =
+        RedisCluster::start_with(RedisServer::builder(Flavour::Redis), 1).expect("a cluster");
+    let (layout, gold) = (layout(), bucket(1000));
+    let store = client.store(&address_of(&cluster), &layout, DEADLINE);
+    recovers(&store, &gold, FAIL_OVER).await;
+    let users: Vec<_> = (0..60).map(|nth| key(&format!("user {nth}"))).collect();
+    let slots: Vec<_> = users
+        .iter()
+        .map(|user| cluster.slot_of(layout.name(user)).expect("a slot"))
+        .collect();
+    for user in &users {
+        let _ = spend_in_time(&store, user, &gold)
+            .await
+            .expect("a healthy cluster");
+    }
+    let victim = cluster.primary_of(slots[0]).expect("a primary");
+    let hit: Vec<_> = slots
+        .iter()
+        .map(|slot| cluster.primary_of(*slot).expect("a primary").port() == victim.port())
+        .collect();
+    victim.kill();
+    let (mut others_ok, mut others) = (0, 0);
+    for (user, hit) in users.iter().zip(&hit) {
+        let said = spend_in_time(&store, user, &gold).await;
+        if !hit {
+            others += 1;
+            others_ok += u32::from(said.is_ok());
+        }
+    }
+    // A slot map that is being renewed may fail a call or two; it must not fail the cluster. Known limit of fred: while it
+    // looks for a lost node it serves no other, so there only the bound in time holds.
+    assert!(
+        client == Client::Fred || others_ok * 10 >= others * 8,
+        "{others_ok} of {others} calls to healthy nodes answered"
+    );
+    let began = Instant::now();
+    for (user, _) in users.iter().zip(&hit).filter(|(_, hit)| **hit) {
+        while let Err(error) = spend_in_time(&store, user, &gold).await {
+            assert!(began.elapsed() < FAIL_OVER, "no fail-over: {error:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn slot_migration_under_load_fails_no_decision(client: Client) {
+    let cluster = Arc::new(RedisCluster::start(Flavour::Redis).expect("a cluster"));
+    let (layout, gold) = (layout(), bucket(10_000));
+    let deadline = if client == Client::Fred {
+        DEADLINE
+    } else {
+        PATIENT
+    };
+    let store = client.store(&address_of(&cluster), &layout, deadline);
+    recovers(&store, &bucket(10), FAIL_OVER).await;
+    let users: Vec<_> = (0..8).map(|nth| key(&format!("user {nth}"))).collect();
+    let slots: Vec<_> = users
+        .iter()
+        .map(|user| cluster.slot_of(layout.name(user)).expect("a slot"))
+        .collect();
+    let (stop, decided) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+    );
+    let load: Vec<_> = users
+        .iter()
+        .map(|user| {
+            let (store, gold, user) = (store.clone(), gold.clone(), user.clone());
+            let (stop, decided) = (stop.clone(), decided.clone());
+            tokio::spawn(async move {
+                let (mut mine, mut unsure) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    let said = store
+                        .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
+                        .await;
+                    let said = match said {
+                        // Known limit of fred: no call is asked of the node that a slot is moving to. It fails, in time,
+                        // and says whether it may have charged.
+                        Err(error) if client == Client::Fred => {
+                            assert!(error.is_outage(), "{error:?}");
+                            unsure += u32::from(error.may_have_charged());
+                            continue;
+                        }
+                        said => said.expect("a decision"),
+                    };
+                    mine += 1;
+                    let remaining = said.plans[0].remaining;
+                    let exact = 10_000 - mine;
+                    let sound = (exact - unsure..=exact).contains(&remaining);
+                    assert!(sound, "{remaining} left: state was lost or charged twice");
+                    decided.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let moving = cluster.clone();
+    spawn_blocking(move || {
+        for slot in slots {
+            let from = moving.primary_of(slot).expect("a primary").port();
+            let to = moving
+                .nodes()
+                .find(|node| node.port() != from)
+                .expect("another");
+            let migration = moving.begin_migration(slot, to).expect("begins");
+            std::thread::sleep(Duration::from_millis(50));
+            while migration.move_keys(1).expect("moves") > 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            migration.finish().expect("finishes");
+        }
+    })
+    .await
+    .expect("the migration works");
+    stop.store(true, Ordering::Relaxed);
+    for task in load {
+        task.await.expect("no failed decision");
+    }
+    assert!(decided.load(Ordering::Relaxed) > 1000);
+    cluster.nodes().for_each(no_immortal_keys);
+}
+
+async fn script_flush_on_every_cluster_node(client: Client) {
+    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
+    let gold = bucket(100);
+    let store = client.store(&address_of(&cluster), &layout(), PATIENT);
+    for nth in 1..=30 {
+        for node in cluster.nodes() {
+            node.script_flush().expect("flushes");
+        }
+        for user in 0..6 {
+            let user = key(&format!("user {user}"));
+            let said = store
+                .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
+                .await
+                .expect("an answer");
+            assert_eq!(said.plans[0].remaining, 100 - nth);
+        }
+    }
+}
+
+fn sentinel_address(sentinel: &RedisSentinel) -> String {
+    let hosts: Vec<_> = sentinel
+        .sentinels()
+        .iter()
+        .map(|node| format!("127.0.0.1:{}", node.port()))
+        .collect();
+    format!(
+        "redis+sentinel://{}/{}",
+        hosts.join(","),
+        sentinel.master_name()
+    )
+}
+
+async fn sentinel_fail_over(client: Client) {
+    let sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
+    sentinel.wait_until_ok().expect("healthy");
+    let (layout, gold) = (layout(), bucket(1000));
+    let store = client.store(&sentinel_address(&sentinel), &layout, DEADLINE);
+    recovers(&store, &gold, FAIL_OVER).await;
+    for _ in 0..10 {
+        let _ = spend_in_time(&store, &key("ann"), &gold)
+            .await
+            .expect("healthy");
+    }
+    sleep(Duration::from_millis(200)).await;
+    let old = sentinel.primary().expect("a primary");
+    old.kill();
+    let took = recovers(&store, &gold, FAIL_OVER).await;
+    eprintln!("{client:?} came back {took:?} after the primary was killed");
+    assert!(spent(&store, &key("ann"), &gold).await <= 10);
+    no_immortal_keys(
+        sentinel
+            .wait_for_other_primary_than(old)
+            .expect("another primary"),
+    );
+}
+
+async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(client: Client) {
+    // Sentinels name the server's own address, so the reply is lost by stopping the server instead of by a proxy: the
+    // call is sent, the deadline passes, and the server runs it once it goes on.
+    let sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
+    sentinel.wait_until_ok().expect("healthy");
+    let (layout, gold) = (layout(), bucket(1000));
+    let store = client.store(&sentinel_address(&sentinel), &layout, DEADLINE);
+    recovers(&store, &gold, FAIL_OVER).await;
+    let _ = spend_in_time(&store, &key("ann"), &gold)
+        .await
+        .expect("healthy");
+    let primary = sentinel.primary().expect("a primary");
+    primary.pause().expect("stops");
+    let error = spend_in_time(&store, &key("ann"), &gold)
+        .await
+        .expect_err("no reply");
+    assert!(error.is_outage() && error.may_have_charged(), "{error:?}");
+    primary.resume().expect("goes on");
+    recovers(&store, &gold, FAIL_OVER).await;
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 2);
+}
