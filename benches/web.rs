@@ -16,7 +16,9 @@ fn main() -> std::io::Result<()> {
     group.finish();
     criterion.final_summary();
 
-    println!("\nrequests a second over loopback, 16 connections, taking turns:");
+    println!(
+        "\nrequests a second of the server's running time, over 16 connections on loopback, taking turns:"
+    );
     let contest = WebContest::over_loopback(15)?;
     for (web, per_second) in Web::ALL.iter().zip(contest.per_second) {
         let ratio = contest.ratio(*web, Web::Bare);
