@@ -2,11 +2,12 @@
 
 use fred::types::{ClusterHash, CustomCommand, Value};
 use limiter_core::Plan;
-use limiter_lua::{Call, field};
+use limiter_lua::{AbuseCall, Call, Script, field};
 
-/// What a store asks of a server: to run a script, or to forget plans of a key.
+/// What a store asks of a server: to run a script on plans or on attempts, or to forget plans of a key.
 pub(crate) enum Job<'a> {
     Run(Call<'a>),
+    Attempt(AbuseCall<'a>),
     Forget { name: Vec<u8>, plans: &'a [Plan] },
 }
 
@@ -16,14 +17,13 @@ impl Job<'_> {
     pub(crate) fn command(&self, with_text: bool) -> (CustomCommand, Vec<Value>) {
         match self {
             Self::Run(call) => {
-                let (command, script) = if with_text {
-                    ("EVAL", call.script().text())
-                } else {
-                    ("EVALSHA", call.script().sha1())
-                };
-                let command = CustomCommand::new_static(command, ClusterHash::Offset(2), false);
-                let mut args = vec![Value::from_static_str(script), 1.into(), bytes(call.name())];
+                let (command, mut args) = begin(call.script(), call.name(), with_text);
                 args.extend(call.args().map(|arg| bytes(&arg)));
+                (command, args)
+            }
+            Self::Attempt(call) => {
+                let (command, mut args) = begin(call.script(), call.name(), with_text);
+                args.extend(call.args().map(bytes));
                 (command, args)
             }
             Self::Forget { name, plans } => {
@@ -39,9 +39,22 @@ impl Job<'_> {
     pub(crate) const fn writes(&self) -> bool {
         match self {
             Self::Run(call) => call.writes(),
+            Self::Attempt(call) => call.writes(),
             Self::Forget { .. } => true,
         }
     }
+}
+
+/// Returns the command that runs a script on one key, and its first arguments.
+fn begin(script: Script, name: &[u8], with_text: bool) -> (CustomCommand, Vec<Value>) {
+    let (command, script) = if with_text {
+        ("EVAL", script.text())
+    } else {
+        ("EVALSHA", script.sha1())
+    };
+    let command = CustomCommand::new_static(command, ClusterHash::Offset(2), false);
+    let args = vec![Value::from_static_str(script), 1.into(), bytes(name)];
+    (command, args)
 }
 
 fn bytes(bytes: &[u8]) -> Value {

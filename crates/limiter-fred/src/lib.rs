@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
+mod attempts;
 mod builder;
 mod connection;
 mod deadline;

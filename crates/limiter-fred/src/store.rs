@@ -102,6 +102,15 @@ impl FredStore {
         }
     }
 
+    /// Does a job before its deadline.
+    pub(crate) async fn ask(&self, job: &Job<'_>) -> Result<Value, StoreError> {
+        let sent = Sent::default();
+        match timeout(self.deadline, self.attempts(job, &sent)).await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.deadline_passed(&sent, job.writes())),
+        }
+    }
+
     fn deadline_passed(&self, sent: &Sent, writes: bool) -> StoreError {
         if sent.get() {
             self.link.note_silence();
@@ -197,11 +206,7 @@ impl RateLimiterRepository for FredStore {
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         check_request(plans, None)?;
         let name = self.layout.name(key);
-        let (job, sent) = (Job::Forget { name, plans }, Sent::default());
-        match timeout(self.deadline, self.attempts(&job, &sent)).await {
-            Ok(reply) => reply.map(|_| ()),
-            Err(_) => Err(self.deadline_passed(&sent, true)),
-        }
+        self.ask(&Job::Forget { name, plans }).await.map(|_| ())
     }
 }
 

@@ -27,6 +27,11 @@ mod redis_cluster {
     limiter_testkit::abuse_laws!(Rig::on_cluster(&CLUSTER));
 }
 
+mod redis_least_privilege {
+    use super::support::{RESTRICTED, Rig};
+    limiter_testkit::abuse_laws!(Rig::restricted(&RESTRICTED));
+}
+
 /// Returns the names of all attempts of the rig, each with its node.
 fn attempts(rig: &Rig) -> Vec<(&'static RedisServer, Vec<u8>)> {
     let of = |node: &'static RedisServer| {

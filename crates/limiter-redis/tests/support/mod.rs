@@ -27,7 +27,7 @@ pub static CLUSTER: LazyLock<RedisCluster> =
     LazyLock::new(|| RedisCluster::start(Flavour::Redis).expect("a cluster starts"));
 
 /// What the README grants, for the prefixes of tests.
-const ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +pttl +pexpire \
+const ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire \
                    +time +ping";
 pub static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| {
     let server = RedisServer::builder(Flavour::Redis).with_acl_user(ACL);
