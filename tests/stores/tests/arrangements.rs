@@ -26,7 +26,7 @@ on_clients! {
     Redis: redis_rs {
         swallowed_reply_of_a_cluster_is_charged_once_and_said
         cluster_node_killed_others_answer_and_its_replica_takes_over
-        slot_migration_under_load_fails_no_decision
+        slot_migration_under_load
         script_flush_on_every_cluster_node
         sentinel_fail_over
         swallowed_reply_behind_sentinel_is_charged_once_and_said
@@ -34,7 +34,7 @@ on_clients! {
     Fred: fred {
         swallowed_reply_of_a_cluster_is_charged_once_and_said
         cluster_node_killed_others_answer_and_its_replica_takes_over
-        slot_migration_under_load_fails_no_decision
+        slot_migration_under_load
         script_flush_on_every_cluster_node
         sentinel_fail_over
         swallowed_reply_behind_sentinel_is_charged_once_and_said
@@ -142,7 +142,7 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
     }
 }
 
-async fn slot_migration_under_load_fails_no_decision(client: Client) {
+async fn slot_migration_under_load(client: Client) {
     let cluster = Arc::new(RedisCluster::start(Flavour::Redis).expect("a cluster"));
     let (layout, gold) = (layout(), bucket(10_000));
     let deadline = if client == Client::Fred {
