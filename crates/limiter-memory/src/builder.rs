@@ -44,7 +44,7 @@ impl MemoryStoreBuilder {
 
     /// Sets the most keys that may hold state at once: at least 1.
     ///
-    /// A key with one token-bucket or fixed-window plan takes 48 to 62 bytes. Nothing is allocated ahead.
+    /// A key with one token-bucket or fixed-window plan takes 48 to 60 bytes. Nothing is allocated ahead.
     ///
     /// # When the store is full
     /// - Keys that hold state keep it, exactly, and are decided as ever.
