@@ -3,23 +3,15 @@
 use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::ClientLike;
-use fred::types::Value;
 use fred::types::config::Options;
-
-use crate::job::Job;
+use fred::types::{ClusterHash, CustomCommand, Value};
+use limiter_lua::{Job, Route};
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
 pub(crate) struct Connection {
     client: Client,
     options: Options,
-}
-
-/// How a script is to be run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Route {
-    /// Send the whole script: the server does not have it.
-    pub(crate) with_text: bool,
 }
 
 impl Connection {
@@ -37,8 +29,8 @@ impl Connection {
     }
 
     /// Sends `job` as `route` says, and returns its reply.
-    pub(crate) async fn send(&self, job: &Job<'_>, route: Route) -> Result<Value, Error> {
-        let (command, args) = job.command(route.with_text);
+    pub(crate) async fn send(&self, job: &Job<'_>, route: &Route) -> Result<Value, Error> {
+        let (command, args) = command(job, route.with_text);
         // fred looks for the key where the options say, whatever the command says.
         let options = Options {
             cluster_hash: Some(command.cluster_hash.clone()),
@@ -60,6 +52,22 @@ impl Connection {
             let _ = self.client.quit().await;
         });
     }
+}
+
+fn command(job: &Job<'_>, with_text: bool) -> (CustomCommand, Vec<Value>) {
+    let hash = ClusterHash::Offset(job.key_at().into());
+    let command = CustomCommand::new_static(job.verb(with_text), hash, false);
+    let mut args = Vec::with_capacity(8);
+    if let Some(script) = job.script_arg(with_text) {
+        args.extend([Value::from_static_str(script), 1.into()]);
+    }
+    args.push(bytes(job.key()));
+    args.extend(job.rest().map(bytes));
+    (command, args)
+}
+
+fn bytes(bytes: &[u8]) -> Value {
+    Value::Bytes(bytes.to_vec().into())
 }
 
 impl std::fmt::Debug for Connection {

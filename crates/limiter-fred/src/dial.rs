@@ -5,11 +5,13 @@ use std::time::Duration;
 use fred::clients::Client;
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::ClientLike;
-use fred::types::Builder;
 use fred::types::config::{Config, ReconnectPolicy, TcpConfig, UnresponsiveConfig};
+use fred::types::{Builder, Value};
+use limiter_lua::{Driver, Failure, Job, Route, Settings};
 use tokio::time::timeout;
 
 use crate::connection::Connection;
+use crate::error::failure;
 
 /// How often a cluster client tries a node again that it lost, and how far apart at most, in milliseconds.
 const RECONNECT_FOR_EVER: u32 = 0;
@@ -37,36 +39,11 @@ impl Dial {
         }
     }
 
-    pub(crate) fn new(config: Config, connect_timeout: Duration, deadline: Duration) -> Self {
+    pub(crate) fn new(config: Config, settings: &Settings) -> Self {
         Self {
             to: To::Endpoint(Box::new(config)),
-            connect_timeout,
-            deadline,
-        }
-    }
-
-    pub(crate) const fn is_given(&self) -> bool {
-        matches!(self.to, To::Given(_))
-    }
-
-    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        let config = match &self.to {
-            To::Given(client) => return Ok(Connection::new(client.clone())),
-            To::Endpoint(config) => config,
-        };
-        let client = self.builder(config).build()?;
-        match timeout(self.connect_timeout, client.init()).await {
-            Ok(Ok(_)) => Ok(Connection::new(client)),
-            failed => {
-                Connection::new(client).close();
-                Err(match failed {
-                    Ok(Err(error)) => error,
-                    _ => Error::new(
-                        ErrorKind::Timeout,
-                        "connecting took longer than its time-out",
-                    ),
-                })
-            }
+            connect_timeout: settings.connect_timeout,
+            deadline: settings.deadline,
         }
     }
 
@@ -108,6 +85,61 @@ impl Dial {
             ));
         }
         builder
+    }
+}
+
+impl Driver for Dial {
+    type Connection = Connection;
+    type Reply = Value;
+    type Error = Error;
+
+    async fn connect(&self) -> Result<Connection, Error> {
+        let config = match &self.to {
+            To::Given(client) => return Ok(Connection::new(client.clone())),
+            To::Endpoint(config) => config,
+        };
+        let client = self.builder(config).build()?;
+        match timeout(self.connect_timeout, client.init()).await {
+            Ok(Ok(_)) => Ok(Connection::new(client)),
+            failed => {
+                Connection::new(client).close();
+                Err(match failed {
+                    Ok(Err(error)) => error,
+                    _ => Error::new(
+                        ErrorKind::Timeout,
+                        "connecting took longer than its time-out",
+                    ),
+                })
+            }
+        }
+    }
+
+    async fn send(
+        connection: &mut Connection,
+        job: &Job<'_>,
+        route: &Route,
+    ) -> Result<Value, Error> {
+        connection.send(job, route).await
+    }
+
+    fn bytes(reply: &Value) -> Option<&[u8]> {
+        reply.as_bytes()
+    }
+
+    fn failure(error: &Error) -> Failure {
+        failure(error)
+    }
+
+    fn is_cluster(connection: &Connection) -> bool {
+        connection.is_cluster()
+    }
+
+    fn is_given(&self) -> bool {
+        matches!(self.to, To::Given(_))
+    }
+
+    fn close(connection: Connection) {
+        connection.close();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use fred::error::Error;
 use fred::types::config::{Config, ServerConfig};
+use limiter_lua::{Address, Arrangement, InvalidAddress};
 
 /// Which servers hold the state, and in which arrangement.
 ///
@@ -36,31 +37,25 @@ impl std::str::FromStr for Endpoint {
     type Err = InvalidEndpoint;
 
     fn from_str(text: &str) -> Result<Self, InvalidEndpoint> {
-        let (scheme, rest) = text.split_once("://").ok_or(InvalidEndpoint::Form)?;
-        let (transport, arrangement) = scheme.split_once('+').unwrap_or((scheme, ""));
-        if !matches!(transport, "redis" | "rediss") {
-            return Err(InvalidEndpoint::Form);
-        }
-        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
-        let nodes = others.split(',').filter(|node| !node.is_empty());
-        let nodes = nodes.fold(String::new(), |list, node| list + "&node=" + node);
+        let Address {
+            transport,
+            user,
+            hosts,
+            arrangement,
+        } = Address::read(text)?;
+        // fred takes user and password with the first node, and the others as parameters.
+        let mut hosts = hosts.into_iter();
+        let first = hosts.next().unwrap_or_default();
+        let nodes = hosts.fold(String::new(), |list, node| list + "&node=" + node);
         let config = match arrangement {
-            "" => Config::from_url_centralized(text),
-            "cluster" => Config::from_url_clustered(&format!(
-                "{transport}-cluster://{first}?{}",
+            Arrangement::Standalone => Config::from_url_centralized(text),
+            Arrangement::Cluster => Config::from_url_clustered(&format!(
+                "{transport}-cluster://{user}{first}?{}",
                 nodes.trim_start_matches('&')
             )),
-            "sentinel" => {
-                let (master, db) = path.split_once('/').unwrap_or((path, ""));
-                if master.is_empty() {
-                    return Err(InvalidEndpoint::NoMaster);
-                }
-                Config::from_url_sentinel(&format!(
-                    "{transport}-sentinel://{first}/{db}?sentinelServiceName={master}{nodes}"
-                ))
-            }
-            _ => return Err(InvalidEndpoint::Form),
+            Arrangement::Sentinel { master, db } => Config::from_url_sentinel(&format!(
+                "{transport}-sentinel://{user}{first}/{db}?sentinelServiceName={master}{nodes}"
+            )),
         };
         config.map(Self).map_err(InvalidEndpoint::Url)
     }
@@ -100,16 +95,9 @@ impl std::fmt::Debug for Endpoint {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEndpoint {
-    /// The text is not of a form that is known.
-    #[error(
-        "address is not of a known form: write such as redis://host:6379, redis+cluster://host:7000,host:7001 or redis+sentinel://host:26379/master"
-    )]
-    Form,
-    /// Sentinels were named but not whom they watch.
-    #[error(
-        "no master is named: write it after the sentinels, as in redis+sentinel://host:26379/master"
-    )]
-    NoMaster,
+    /// The text is of no form that is known.
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
     /// The client refused the address.
     #[error("address is not a URL of Redis, or needs the feature tls")]
     Url(#[source] Error),
@@ -131,15 +119,6 @@ mod tests {
             ),
         ] {
             assert_eq!(format!("{:?}", text.parse::<Endpoint>().unwrap()), shown);
-        }
-        for text in [
-            "",
-            "localhost",
-            "http://a",
-            "redis+ring://a:1",
-            "redis+sentinel://a:1",
-        ] {
-            assert!(text.parse::<Endpoint>().is_err(), "{text:?} was accepted");
         }
     }
 }

@@ -3,21 +3,21 @@
 mod support;
 
 mod redis_standalone {
-    use super::support::{REDIS, Rig};
-    limiter_testkit::store_laws!(Rig::on_server(&REDIS));
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Redis));
 }
 
 mod valkey_standalone {
-    use super::support::{Rig, VALKEY};
-    limiter_testkit::store_laws!(Rig::on_server(&VALKEY));
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Valkey));
 }
 
 mod redis_cluster {
-    use super::support::{CLUSTER, Rig};
-    limiter_testkit::store_laws!(Rig::on_cluster(&CLUSTER));
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Cluster));
 }
 
 mod redis_least_privilege {
-    use super::support::{RESTRICTED, Rig};
-    limiter_testkit::store_laws!(Rig::restricted(&RESTRICTED));
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Restricted));
 }

@@ -1,5 +1,6 @@
 //! [`AbuseCall`]: one call of `abuse.lua`, from a policy to the verdict.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use limiter_core::{
@@ -10,7 +11,7 @@ use limiter_core::{
 use crate::entry::{Packed, push};
 use crate::manual_time::ManualTime;
 use crate::reader::Reader;
-use crate::{BadReply, KeyLayout, Script};
+use crate::{BadReply, Job, KeyLayout, Script};
 
 /// One call of `abuse.lua`: on which key, with which arguments, and what its reply means.
 ///
@@ -119,6 +120,13 @@ impl<'a> AbuseCall<'a> {
         std::iter::once(self.packed.as_slice())
             .chain(names.map(|name| name.as_str().as_bytes()))
             .chain(self.clock.iter().flat_map(ManualTime::args))
+    }
+
+    /// Returns the call as a client sends it.
+    #[must_use]
+    pub fn job(&self) -> Job<'_> {
+        let job = Job::script(self.script(), &self.name).args(self.args().map(Cow::Borrowed));
+        if self.writes() { job } else { job.read_only() }
     }
 
     /// Returns whether the call changes what is stored, so that a failed one may have done so.

@@ -12,7 +12,7 @@ use crate::entry::{Packed, is_compact, push, push_compact_bucket, push_entry};
 use crate::manual_time::ManualTime;
 use crate::reader::Reader;
 use crate::state;
-use crate::{BadReply, KeyLayout, Script};
+use crate::{BadReply, Job, KeyLayout, Script};
 
 /// One call of a script: which, on which key, with which arguments, and what its reply means.
 ///
@@ -170,6 +170,13 @@ impl<'a> Call<'a> {
         std::iter::once(Cow::Borrowed(self.packed.as_slice()))
             .chain(self.plans.iter().map(|plan| field(plan.name())))
             .chain(clock.map(Cow::Borrowed))
+    }
+
+    /// Returns the call as a client sends it.
+    #[must_use]
+    pub fn job(&self) -> Job<'_> {
+        let job = Job::script(self.script, &self.name).args(self.args());
+        if self.writes() { job } else { job.read_only() }
     }
 
     /// Returns whether the call changes what is stored, so that a failed one may have done so.

@@ -1,9 +1,10 @@
 //! [`Connection`]: what calls are sent on.
 
+use limiter_lua::{Job, Redirect, Route};
 use redis::aio::{ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
-use redis::{Cmd, RedisError, RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 
 /// A connection of redis-rs that many calls share: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
@@ -17,45 +18,10 @@ pub enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// Where and how a script is to be run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Route {
-    /// Send the whole script: the server does not have it.
-    pub(crate) with_text: bool,
-    /// The node that the last one named instead of itself.
-    pub(crate) redirect: Option<Redirect>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Redirect {
-    host: String,
-    port: u16,
-    asking: bool,
-}
-
-impl Redirect {
-    /// Reads the node that a MOVED or ASK reply names.
-    pub(crate) fn from_error(error: &RedisError, asking: bool) -> Option<Self> {
-        let (address, _slot) = error.redirect_node()?;
-        let (host, port) = address.rsplit_once(':')?;
-        Some(Self {
-            host: host.to_owned(),
-            port: port.parse().ok()?,
-            asking,
-        })
-    }
-
-    fn routing(&self) -> SingleNodeRoutingInfo {
-        SingleNodeRoutingInfo::ByAddress {
-            host: self.host.clone(),
-            port: self.port,
-        }
-    }
-}
-
 impl Connection {
-    /// Sends `command` where `route` says, and returns its reply.
-    pub(crate) async fn send(&mut self, command: Cmd, route: &Route) -> RedisResult<Value> {
+    /// Sends `job` where and how `route` says, and returns its reply.
+    pub(crate) async fn send(&mut self, job: &Job<'_>, route: &Route) -> RedisResult<Value> {
+        let command = command(job, route.with_text);
         match (self, &route.redirect) {
             (Self::Cluster(cluster), Some(redirect)) => send_to(cluster, command, redirect).await,
             (Self::Cluster(cluster), None) => command.query_async(cluster).await,
@@ -63,10 +29,19 @@ impl Connection {
             (Self::Managed(connection), _) => command.query_async(connection).await,
         }
     }
+}
 
-    pub(crate) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+fn command(job: &Job<'_>, with_text: bool) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(job.verb(with_text));
+    if let Some(script) = job.script_arg(with_text) {
+        command.arg(script).arg(1);
     }
+    command.arg(job.key());
+    for arg in job.rest() {
+        command.arg(arg);
+    }
+    command
 }
 
 /// Sends `command` to the node that another named, after ASKING if it was told so.
@@ -75,8 +50,12 @@ async fn send_to(
     command: Cmd,
     redirect: &Redirect,
 ) -> RedisResult<Value> {
+    let node = SingleNodeRoutingInfo::ByAddress {
+        host: redirect.host.clone(),
+        port: redirect.port,
+    };
     if !redirect.asking {
-        let routing = RoutingInfo::SingleNode(redirect.routing());
+        let routing = RoutingInfo::SingleNode(node);
         return cluster
             .route_command(command, routing)
             .await?
@@ -85,9 +64,7 @@ async fn send_to(
     let mut pipeline = redis::pipe();
     pipeline.add_command(redis::cmd("ASKING")).ignore();
     pipeline.add_command(command);
-    let replies = cluster
-        .route_pipeline(pipeline, 0, 2, redirect.routing())
-        .await?;
+    let replies = cluster.route_pipeline(pipeline, 0, 2, node).await?;
     replies
         .into_iter()
         .next_back()

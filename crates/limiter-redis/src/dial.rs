@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_lua::Fault;
+use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Route, Settings};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
-use crate::endpoint::Arrangement;
-use crate::error::Failure;
+use crate::endpoint::{Arrangement, InvalidEndpoint};
+use crate::error::{failure, failure_to_connect};
 
 /// How many commands may wait for the socket at once before callers wait for room; redis-rs says 50.
 const PIPELINE_BUFFER: usize = 512;
@@ -45,22 +45,31 @@ impl Dial {
 
     pub(crate) fn new(
         arrangement: Arrangement,
-        connect_timeout: Duration,
-        deadline: Duration,
-    ) -> RedisResult<Self> {
+        settings: &Settings,
+    ) -> Result<Self, InvalidEndpoint> {
+        let connect_timeout = settings.connect_timeout;
+        let to = Self::to(arrangement, settings).map_err(InvalidEndpoint::Client)?;
+        Ok(Self {
+            to,
+            connect_timeout,
+        })
+    }
+
+    fn to(arrangement: Arrangement, settings: &Settings) -> RedisResult<To> {
+        let connect_timeout = settings.connect_timeout;
         // The store wraps every call in its own deadline; a second timer for each would only cost.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(connect_timeout))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(PIPELINE_BUFFER);
-        let to = match arrangement {
+        Ok(match arrangement {
             Arrangement::Standalone(info) => To::Standalone(Client::open(tuned(*info))?, config),
             Arrangement::Cluster(nodes) => {
                 // Retries are ours: the client's would run a call again whose reply was lost.
                 let client = ClusterClientBuilder::new(nodes.into_iter().map(tuned))
                     .retries(0)
                     .connection_timeout(connect_timeout)
-                    .response_timeout(deadline.saturating_mul(2))
+                    .response_timeout(settings.deadline.saturating_mul(2))
                     .overall_response_timeout(None)
                     .tcp_settings(tcp_settings())
                     .build()?;
@@ -86,18 +95,16 @@ impl Dial {
                 )?;
                 To::Sentinel(Arc::new(Mutex::new(client)), config)
             }
-        };
-        Ok(Self {
-            to,
-            connect_timeout,
         })
     }
+}
 
-    pub(crate) const fn is_given(&self) -> bool {
-        matches!(self.to, To::Given(_))
-    }
+impl Driver for Dial {
+    type Connection = Connection;
+    type Reply = Value;
+    type Error = RedisError;
 
-    pub(crate) async fn connect(&self) -> RedisResult<Connection> {
+    async fn connect(&self) -> RedisResult<Connection> {
         let connecting = async {
             match &self.to {
                 To::Given(connection) => Ok(connection.clone()),
@@ -120,6 +127,38 @@ impl Dial {
             ))),
         }
     }
+
+    async fn send(connection: &mut Connection, job: &Job<'_>, route: &Route) -> RedisResult<Value> {
+        connection.send(job, route).await
+    }
+
+    fn bytes(reply: &Value) -> Option<&[u8]> {
+        match reply {
+            Value::BulkString(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    fn failure(error: &RedisError) -> Failure {
+        failure(error)
+    }
+
+    fn failure_to_connect(error: &RedisError) -> Failure {
+        failure_to_connect(error)
+    }
+
+    fn redirect(error: &RedisError, asking: bool) -> Option<Redirect> {
+        let (address, _slot) = error.redirect_node()?;
+        Redirect::to_node(address, asking)
+    }
+
+    fn is_cluster(connection: &Connection) -> bool {
+        matches!(connection, Connection::Cluster(_))
+    }
+
+    fn is_given(&self) -> bool {
+        matches!(self.to, To::Given(_))
+    }
 }
 
 /// Makes sure that a server is there and takes this connection: a stopped or crowded one lets the kernel accept it, and
@@ -129,7 +168,7 @@ async fn greeted(mut connection: MultiplexedConnection) -> RedisResult<Connectio
         .query_async::<Value>(&mut connection)
         .await;
     match greeted {
-        Err(error) if !matches!(Failure::of(&error), Failure::Reply(fault) if fault != Fault::Overloaded) => {
+        Err(error) if !matches!(failure(&error), Failure::Reply(fault) if fault != Fault::Overloaded) => {
             Err(error)
         }
         _ => Ok(Connection::Multiplexed(connection)),

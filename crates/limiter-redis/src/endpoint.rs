@@ -1,5 +1,6 @@
 //! [`Endpoint`]: which servers, and in which arrangement.
 
+use limiter_lua::{Address, Arrangement as Form, InvalidAddress};
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 
 /// Which servers hold the state, and in which arrangement.
@@ -81,7 +82,7 @@ fn infos<U: AsRef<str>>(
         .map(|url| info(url.as_ref()))
         .collect::<Result<_, _>>()?;
     if infos.is_empty() {
-        return Err(InvalidEndpoint::NoNodes);
+        return Err(InvalidAddress::NoNodes.into());
     }
     Ok(infos)
 }
@@ -94,26 +95,20 @@ impl std::str::FromStr for Endpoint {
     type Err = InvalidEndpoint;
 
     fn from_str(text: &str) -> Result<Self, InvalidEndpoint> {
-        let (scheme, rest) = text.split_once("://").ok_or(InvalidEndpoint::Form)?;
-        let (transport, arrangement) = scheme.split_once('+').unwrap_or((scheme, ""));
-        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, hosts) = match hosts.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), hosts),
-        };
+        let Address {
+            transport,
+            user,
+            hosts,
+            arrangement,
+        } = Address::read(text)?;
         let url = |user: &str, host: &str, db: &str| format!("{transport}://{user}{host}/{db}");
         match arrangement {
-            "" => Self::standalone(text),
-            "cluster" => Self::cluster(hosts.split(',').map(|host| url(&user, host, path))),
-            "sentinel" => {
-                let (master, db) = path.split_once('/').unwrap_or((path, ""));
-                if master.is_empty() {
-                    return Err(InvalidEndpoint::NoMaster);
-                }
-                let sentinels = hosts.split(',').map(|host| url("", host, ""));
-                Self::sentinel(sentinels, master, &url(&user, "primary", db))
+            Form::Standalone => Self::standalone(text),
+            Form::Cluster => Self::cluster(hosts.into_iter().map(|host| url(user, host, ""))),
+            Form::Sentinel { master, db } => {
+                let sentinels = hosts.into_iter().map(|host| url("", host, ""));
+                Self::sentinel(sentinels, master, &url(user, "primary", db))
             }
-            _ => Err(InvalidEndpoint::Form),
         }
     }
 }
@@ -150,19 +145,9 @@ impl std::fmt::Debug for Endpoint {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEndpoint {
-    /// The text is not of a form that is known.
-    #[error(
-        "address is not of a known form: write such as redis://host:6379, redis+cluster://host:7000,host:7001 or redis+sentinel://host:26379/master"
-    )]
-    Form,
-    /// No node was named.
-    #[error("no node is named: name at least one")]
-    NoNodes,
-    /// Sentinels were named but not whom they watch.
-    #[error(
-        "no master is named: write it after the sentinels, as in redis+sentinel://host:26379/master"
-    )]
-    NoMaster,
+    /// The text is of no form that is known.
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
     /// The client refused a URL.
     #[error("address is not a URL of Redis, or needs the feature tls")]
     Url(#[source] RedisError),
@@ -187,15 +172,6 @@ mod tests {
             ),
         ] {
             assert_eq!(format!("{:?}", text.parse::<Endpoint>().unwrap()), shown);
-        }
-        for text in [
-            "",
-            "localhost",
-            "http://a",
-            "redis+ring://a:1",
-            "redis+sentinel://a:1",
-        ] {
-            assert!(text.parse::<Endpoint>().is_err(), "{text:?} was accepted");
         }
     }
 }

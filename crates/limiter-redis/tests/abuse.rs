@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_core::{AbusePolicy, AbuseRepository, Key, StoreError, Tier, days, seconds};
-use limiter_redis::{Endpoint, RedisStore};
+use limiter_redis::{Endpoint, KeyLayout, RedisStore};
 use limiter_testkit::block_on;
 use limiter_testkit::server::{RedisServer, Reply};
-use support::{PATIENT, REDIS, Rig, VALKEY, layout};
+use support::{PATIENT, Rig, Site, on};
 
 fn policy(threshold: u32) -> AbusePolicy {
     let tier = Tier::new("temp", threshold, days(1));
@@ -42,11 +42,12 @@ async fn hammer(rig: &Rig, policy: &AbusePolicy, attempts: u32) {
     }
 }
 
-fn hammered_key_is_bounded(server: &'static RedisServer) {
+fn hammered_key_is_bounded(site: Site) {
     for (threshold, attempts) in [(1_u32, 6_400), (5, 64_000), (100, 12_800), (10_000, 12_800)] {
-        let (rig, policy) = (Rig::on_server(server), policy(threshold));
+        let (rig, policy) = (on(site), policy(threshold));
+        let server = rig.nodes[0];
         block_on(hammer(&rig, &policy, attempts));
-        let name = rig.layout.name_under(&key(), policy.name());
+        let name = rig.tools.layout.name_under(&key(), policy.name());
         let bytes = integer(server, &[b"MEMORY", b"USAGE", &name]);
         println!("threshold {threshold}: {bytes} bytes after {attempts} attempts");
         assert!(bytes <= i64::from(threshold) * 16 + 256, "{bytes} bytes");
@@ -56,18 +57,18 @@ fn hammered_key_is_bounded(server: &'static RedisServer) {
 
 #[test]
 fn a_hammered_key_takes_bounded_memory_on_redis() {
-    hammered_key_is_bounded(&REDIS);
+    hammered_key_is_bounded(Site::Redis);
 }
 
 #[test]
 fn a_hammered_key_takes_bounded_memory_on_valkey() {
-    hammered_key_is_bounded(&VALKEY);
+    hammered_key_is_bounded(Site::Valkey);
 }
 
 #[test]
 fn values_of_another_version_or_of_no_version_are_errors_and_stay() {
-    let rig = Rig::on_server(&REDIS);
-    let name = rig.layout.name_under(&key(), policy(5).name());
+    let rig = on(Site::Redis);
+    let name = rig.tools.layout.name_under(&key(), policy(5).name());
     let values = [
         (&b"\x26anything"[..], "unknown version 2"),
         (b"\x16short", "corrupt"),
@@ -76,14 +77,14 @@ fn values_of_another_version_or_of_no_version_are_errors_and_stay() {
     ];
     block_on(async {
         for (value, says) in values {
-            REDIS.command(&[&b"SET"[..], &name, value]).unwrap();
+            rig.nodes[0].command(&[&b"SET"[..], &name, value]).unwrap();
             let error = rig.store.record(&key(), &policy(5)).await.unwrap_err();
             assert!(
                 matches!(error, StoreError::Misconfigured { .. }),
                 "{error:?}"
             );
             assert!(format!("{error:?}").contains(says), "{error:?}");
-            let kept = REDIS.command(&[&b"GET"[..], &name]).unwrap();
+            let kept = rig.nodes[0].command(&[&b"GET"[..], &name]).unwrap();
             assert_eq!(kept, Reply::Bulk(value.to_vec()));
         }
     });
@@ -91,8 +92,9 @@ fn values_of_another_version_or_of_no_version_are_errors_and_stay() {
 
 #[test]
 fn without_a_clock_of_its_own_a_store_goes_by_the_servers_time() {
-    let layout = layout();
-    let store = RedisStore::builder(Endpoint::standalone(&REDIS.url()).unwrap())
+    let (address, server) = (Site::Redis.address(), Site::Redis.nodes()[0]);
+    let layout = KeyLayout::new(format!("s{}", std::process::id())).unwrap();
+    let store = RedisStore::builder(address.parse::<Endpoint>().unwrap())
         .with_layout(layout.clone())
         .with_deadline(PATIENT)
         .build()
@@ -104,10 +106,10 @@ fn without_a_clock_of_its_own_a_store_goes_by_the_servers_time() {
         let second = store.record(&key(), &policy).await.unwrap();
         assert_eq!(second.block.unwrap().retry_after, seconds(90));
         let name = layout.name_under(&key(), policy.name());
-        let ttl = integer(&REDIS, &[b"PTTL", &name]);
+        let ttl = integer(server, &[b"PTTL", &name]);
         assert!((90_000..=96_001).contains(&ttl), "{ttl} ms");
         let lifted = store.unblock(&key(), &policy).await.unwrap().unwrap();
         assert!(lifted.retry_after <= seconds(90) && lifted.retry_after > Duration::ZERO);
-        assert_eq!(integer(&REDIS, &[b"EXISTS", &name]), 0);
+        assert_eq!(integer(server, &[b"EXISTS", &name]), 0);
     });
 }

@@ -21,9 +21,9 @@ use limiter_core::{
     Clock, Cost, FixedWindow, Key, Limit, Plan, RateLimiterRepository, SlidingWindow,
     SuppressingWindow, TokenBucket, Verdict,
 };
-use limiter_testkit::server::{RedisServer, Reply};
+use limiter_testkit::server::Reply;
 use limiter_testkit::{ManualClock, ManualRandom, StoreUnderTest, block_on};
-use support::{REDIS, Rig, VALKEY};
+use support::{Rig, Site, on};
 
 const STEPS: u32 = 10_000;
 
@@ -104,7 +104,6 @@ fn any_limit(rng: &mut Rng) -> Limit {
 /// One key on a server, and what the math says of it.
 struct Pair {
     rig: Rig,
-    server: &'static RedisServer,
     key: Key,
     plans: Vec<Plan>,
     states: Vec<Option<State>>,
@@ -114,13 +113,12 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(server: &'static RedisServer) -> Self {
-        let rig = Rig::on_server(server);
+    fn new(site: Site) -> Self {
+        let rig = on(site);
         Self {
             clock: rig.clock(),
             random: rig.random(),
             rig,
-            server,
             key: Key::new("key").expect("a key"),
             plans: Vec::new(),
             states: Vec::new(),
@@ -213,31 +211,33 @@ impl Pair {
 
     /// Checks that the server holds what the math says, and that the key has a TTL if it is there at all.
     fn compare_states(&self) {
-        let name = self.rig.layout.name(&self.key);
+        let name = self.rig.tools.layout.name(&self.key);
         for (plan, state) in self.plans.iter().zip(&self.states) {
             let field = limiter_lua::field(plan.name());
-            let stored = self.server.command(&[&b"HGET"[..], &name, &field]);
+            let stored = self.rig.nodes[0].command(&[&b"HGET"[..], &name, &field]);
             let stored = match stored.expect("HGET") {
                 Reply::Bulk(bytes) => Some(limiter_lua::read_state("plan", &bytes).expect("sound")),
                 _ => None,
             };
             assert_eq!(stored, *state, "the state of {plan}");
         }
-        let ttl = self.server.command(&[&b"PTTL"[..], &name]).expect("PTTL");
+        let ttl = self.rig.nodes[0]
+            .command(&[&b"PTTL"[..], &name])
+            .expect("PTTL");
         assert_ne!(ttl.int(), Some(-1), "a key without a TTL");
     }
 }
 
 /// Walks `STEPS` steps under `plans` plans whose limits `make` makes.
-fn agrees(server: &'static RedisServer, plans: usize, steps: u32, make: fn(&mut Rng) -> Limit) {
+fn agrees(site: Site, plans: usize, steps: u32, make: fn(&mut Rng) -> Limit) {
     let seed = seed();
     eprintln!("LIMITER_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     block_on(async {
-        let mut pair = Pair::new(server);
+        let mut pair = Pair::new(site);
         for step in 0..steps {
             if step % 500 == 0 {
-                pair = Pair::new(server);
+                pair = Pair::new(site);
                 for nth in 0..plans {
                     let shadow = plans > 1 && rng.u8(0..5) == 0;
                     pair.set_plan(nth, make(&mut rng), shadow);
@@ -260,39 +260,39 @@ fn agrees(server: &'static RedisServer, plans: usize, steps: u32, make: fn(&mut 
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_token_buckets() {
-    agrees(&REDIS, 1, STEPS, token_bucket);
+    agrees(Site::Redis, 1, STEPS, token_bucket);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_sliding_windows() {
-    agrees(&REDIS, 1, STEPS, sliding_window);
+    agrees(Site::Redis, 1, STEPS, sliding_window);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_suppressing_windows() {
-    agrees(&REDIS, 1, STEPS, suppressing_window);
+    agrees(Site::Redis, 1, STEPS, suppressing_window);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_fixed_windows() {
-    agrees(&REDIS, 1, STEPS, fixed_window);
+    agrees(Site::Redis, 1, STEPS, fixed_window);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_chains() {
-    agrees(&REDIS, 4, STEPS, any_limit);
+    agrees(Site::Redis, 4, STEPS, any_limit);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_chains_of_valkey() {
-    agrees(&VALKEY, 4, STEPS, any_limit);
+    agrees(Site::Valkey, 4, STEPS, any_limit);
 }
 
 /// The store decides alike however many handles there are to one state.
 #[test]
 fn handles_share_one_state() {
     block_on(async {
-        let rig = Rig::on_server(&REDIS);
+        let rig = on(Site::Redis);
         let other: Arc<dyn RateLimiterRepository> = rig.store();
         let plans = [Plan::new("gold", "1/s burst 2").expect("a plan")];
         let key = Key::new("key").expect("a key");

@@ -15,6 +15,8 @@ mod store_under_test;
 #[cfg(all(feature = "servers", unix))]
 pub mod proxy;
 #[cfg(all(feature = "servers", unix))]
+pub mod rig;
+#[cfg(all(feature = "servers", unix))]
 pub mod server;
 
 pub use manual_clock::{ManualClock, Skew};

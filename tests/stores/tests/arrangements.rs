@@ -50,10 +50,6 @@ fn cluster_address(ports: impl IntoIterator<Item = u16>) -> String {
     format!("redis+cluster://{}", hosts.join(","))
 }
 
-fn address_of(cluster: &RedisCluster) -> String {
-    cluster_address(cluster.nodes().map(RedisServer::port))
-}
-
 async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(client: Client) {
     let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
     let mut proxies = Vec::new();
@@ -101,7 +97,7 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
     let cluster =
         RedisCluster::start_with(RedisServer::builder(Flavour::Redis), 1).expect("a cluster");
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&address_of(&cluster), &layout, DEADLINE);
+    let store = client.store(&cluster.address(), &layout, DEADLINE);
     recovers(&store, &gold, FAIL_OVER).await;
     let users: Vec<_> = (0..60).map(|nth| key(&format!("user {nth}"))).collect();
     let slots: Vec<_> = users
@@ -150,7 +146,7 @@ async fn slot_migration_under_load(client: Client) {
     } else {
         PATIENT
     };
-    let store = client.store(&address_of(&cluster), &layout, deadline);
+    let store = client.store(&cluster.address(), &layout, deadline);
     recovers(&store, &bucket(10), FAIL_OVER).await;
     let users: Vec<_> = (0..8).map(|nth| key(&format!("user {nth}"))).collect();
     let slots: Vec<_> = users
@@ -222,7 +218,7 @@ async fn slot_migration_under_load(client: Client) {
 async fn script_flush_on_every_cluster_node(client: Client) {
     let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
     let gold = bucket(100);
-    let store = client.store(&address_of(&cluster), &layout(), PATIENT);
+    let store = client.store(&cluster.address(), &layout(), PATIENT);
     for nth in 1..=30 {
         for node in cluster.nodes() {
             node.script_flush().expect("flushes");
@@ -238,24 +234,11 @@ async fn script_flush_on_every_cluster_node(client: Client) {
     }
 }
 
-fn sentinel_address(sentinel: &RedisSentinel) -> String {
-    let hosts: Vec<_> = sentinel
-        .sentinels()
-        .iter()
-        .map(|node| format!("127.0.0.1:{}", node.port()))
-        .collect();
-    format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        sentinel.master_name()
-    )
-}
-
 async fn sentinel_fail_over(client: Client) {
     let sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
     sentinel.wait_until_ok().expect("healthy");
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&sentinel_address(&sentinel), &layout, DEADLINE);
+    let store = client.store(&sentinel.address(), &layout, DEADLINE);
     recovers(&store, &gold, FAIL_OVER).await;
     for _ in 0..10 {
         let _ = spend_in_time(&store, &key("ann"), &gold)
@@ -281,7 +264,7 @@ async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(client: Client
     let sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
     sentinel.wait_until_ok().expect("healthy");
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&sentinel_address(&sentinel), &layout, DEADLINE);
+    let store = client.store(&sentinel.address(), &layout, DEADLINE);
     recovers(&store, &gold, FAIL_OVER).await;
     let _ = spend_in_time(&store, &key("ann"), &gold)
         .await

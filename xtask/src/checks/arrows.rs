@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("limiter-axum-macros", &[]),
     ("limiter-axum", &["limiter-core", "limiter-axum-macros"]),
-    ("limiter-testkit", &["limiter-core"]),
+    ("limiter-testkit", &["limiter-core", "limiter-lua"]),
 ];
 
 /// Puts the others together, so it may depend on any of them.

@@ -69,6 +69,13 @@ impl RedisCluster {
         self.nodes().map(RedisServer::url).collect()
     }
 
+    /// The address of the cluster as a whole, `redis+cluster://` and its nodes, as limiter's stores read it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let hosts: Vec<_> = self.nodes().map(|node| node.addr().to_string()).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
     /// The slot of a key, by its hash tag if it has one.
     ///
     /// # Errors

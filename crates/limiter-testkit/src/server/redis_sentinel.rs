@@ -80,6 +80,18 @@ impl RedisSentinel {
         &self.sentinels
     }
 
+    /// The address of the primary by way of its sentinels, `redis+sentinel://`, as limiter's stores read it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let sentinels = self.sentinels().iter();
+        let hosts: Vec<_> = sentinels.map(|node| node.addr().to_string()).collect();
+        format!(
+            "redis+sentinel://{}/{}",
+            hosts.join(","),
+            self.master_name()
+        )
+    }
+
     /// The URLs of the sentinels.
     #[must_use]
     pub fn sentinel_urls(&self) -> Vec<String> {

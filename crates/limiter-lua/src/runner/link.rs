@@ -4,48 +4,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fred::error::Error;
 use limiter_core::StoreError;
 use tokio::sync::watch;
 
-use crate::connection::Connection;
-use crate::dial::Dial;
-use crate::error::Failure;
+use super::Driver;
 
 /// A connection that is made when it is first needed, and made anew when it breaks.
 ///
 /// Connecting runs in a task of its own, one at a time: a caller whose deadline passes does not stop it, and callers do
 /// not crowd a server that is coming back. After a failure there is a pause, longer each time, in which calls fail at once.
 #[derive(Debug)]
-pub(crate) struct Link(Arc<Shared>);
+pub(super) struct Link<D: Driver>(Arc<Shared<D>>);
 
 #[derive(Debug)]
-struct Shared {
-    dial: Dial,
+struct Shared<D: Driver> {
+    driver: D,
     born: Instant,
-    state: Mutex<State>,
+    state: Mutex<State<D>>,
     /// Since when calls have gone unanswered, in microseconds after `born`; 0 while they are answered.
     silent_since_us: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    live: Option<Live>,
+#[derive(Debug)]
+struct State<D: Driver> {
+    live: Option<Live<D>>,
     dialing: Option<watch::Receiver<()>>,
-    failed: Option<Failed>,
+    failed: Option<Failed<D::Error>>,
     generation: u64,
 }
 
 /// A connection, and which one in the row of all.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub(crate) connection: Connection,
+#[derive(Debug)]
+pub(super) struct Live<D: Driver> {
+    pub(super) connection: D::Connection,
     generation: u64,
 }
 
 #[derive(Debug)]
-struct Failed {
-    error: Error,
+struct Failed<E> {
+    error: E,
     times: u32,
     retry_at: Instant,
 }
@@ -55,12 +52,26 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection on which nothing was answered for so long is given up, though it looks whole.
 const LONGEST_SILENCE: Duration = Duration::from_millis(400);
 
-impl Link {
-    pub(crate) fn new(dial: Dial) -> Self {
+impl<D: Driver> Clone for Live<D> {
+    fn clone(&self) -> Self {
+        Self {
+            connection: self.connection.clone(),
+            generation: self.generation,
+        }
+    }
+}
+
+impl<D: Driver> Link<D> {
+    pub(super) fn new(driver: D) -> Self {
         Self(Arc::new(Shared {
-            dial,
+            driver,
             born: Instant::now(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                live: None,
+                dialing: None,
+                failed: None,
+                generation: 0,
+            }),
             silent_since_us: AtomicU64::new(0),
         }))
     }
@@ -72,7 +83,7 @@ impl Link {
     ///
     /// # Cancel safety
     /// Connecting goes on if the caller gives up.
-    pub(crate) async fn live(&self) -> Result<Live, StoreError> {
+    pub(super) async fn live(&self) -> Result<Live<D>, StoreError> {
         loop {
             let mut dialed = {
                 let mut state = self.0.state();
@@ -83,7 +94,7 @@ impl Link {
                     (Some(dialing), _) => dialing.clone(),
                     (None, Some(failed)) if Instant::now() < failed.retry_at => {
                         let error = failed.error.clone();
-                        return Err(Failure::of_connecting(&error).into_error(error, false));
+                        return Err(D::failure_to_connect(&error).into_error(error, false));
                     }
                     (None, _) => self.dial(&mut state),
                 }
@@ -94,8 +105,8 @@ impl Link {
     }
 
     /// Drops a connection that broke, unless it was replaced already.
-    pub(crate) fn drop_broken(&self, live: &Live) {
-        if self.0.dial.is_given() {
+    pub(super) fn drop_broken(&self, live: &Live<D>) {
+        if self.0.driver.is_given() {
             return;
         }
         let mut state = self.0.state();
@@ -105,21 +116,21 @@ impl Link {
             .is_some_and(|now| now.generation == live.generation)
         {
             if let Some(broken) = state.live.take() {
-                broken.connection.close();
+                D::close(broken.connection);
             }
             state.failed = None;
         }
     }
 
     /// Notes that a call was answered.
-    pub(crate) fn note_answer(&self) {
+    pub(super) fn note_answer(&self) {
         if self.0.silent_since_us.load(Ordering::Relaxed) != 0 {
             self.0.silent_since_us.store(0, Ordering::Relaxed);
         }
     }
 
     /// Notes that a call that was sent went unanswered; after a long silence the connection is dropped.
-    pub(crate) fn note_silence(&self) {
+    pub(super) fn note_silence(&self) {
         let now_us = u64::try_from(self.0.born.elapsed().as_micros())
             .unwrap_or(u64::MAX)
             .max(1);
@@ -136,14 +147,14 @@ impl Link {
         }
     }
 
-    fn dial(&self, state: &mut State) -> watch::Receiver<()> {
+    fn dial(&self, state: &mut State<D>) -> watch::Receiver<()> {
         let (done, dialing) = watch::channel(());
         state.dialing = Some(dialing.clone());
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
             // Should connecting panic, the link must not wait for it for ever.
             let guard = DialGuard(&shared);
-            let dialed = shared.dial.connect().await;
+            let dialed = shared.driver.connect().await;
             shared.finish(dialed);
             drop(guard);
             drop(done);
@@ -152,20 +163,20 @@ impl Link {
     }
 }
 
-struct DialGuard<'a>(&'a Shared);
+struct DialGuard<'a, D: Driver>(&'a Shared<D>);
 
-impl Drop for DialGuard<'_> {
+impl<D: Driver> Drop for DialGuard<'_, D> {
     fn drop(&mut self) {
         self.0.state().dialing = None;
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<D: Driver> Shared<D> {
+    fn state(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, dialed: Result<Connection, Error>) {
+    fn finish(&self, dialed: Result<D::Connection, D::Error>) {
         let mut state = self.state();
         match dialed {
             Ok(connection) => {

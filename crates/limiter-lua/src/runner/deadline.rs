@@ -8,26 +8,26 @@ use limiter_core::{Charge, StoreError};
 /// Says that a call was not answered before its deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {deadline:?}: {what}")]
-pub(crate) struct DeadlinePassed {
+pub(super) struct DeadlinePassed {
     deadline: Duration,
     what: &'static str,
 }
 
 /// Whether the server may be running a call at this moment.
 #[derive(Debug, Default)]
-pub(crate) struct Sent(AtomicBool);
+pub(super) struct Sent(AtomicBool);
 
 impl Sent {
-    pub(crate) fn set(&self, sent: bool) {
+    pub(super) fn set(&self, sent: bool) {
         self.0.store(sent, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> bool {
+    pub(super) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Makes the error of a call whose deadline passed.
-    pub(crate) fn deadline_passed(&self, deadline: Duration, writes: bool) -> StoreError {
+    pub(super) fn deadline_passed(&self, deadline: Duration, writes: bool) -> StoreError {
         let (charge, what) = match (self.get(), writes) {
             (true, true) => (
                 Charge::Possible,

@@ -1,0 +1,57 @@
+//! [`Driver`]: a client of Redis, as the stores see it.
+
+use std::fmt::Debug;
+
+use limiter_core::Cause;
+
+use super::{Failure, Job, Redirect, Route};
+
+/// A client of Redis: how it connects, sends, and says what went wrong. All that differs from client to client.
+pub trait Driver: Debug + Send + Sync + 'static {
+    /// What jobs are sent on. Its clones are one connection.
+    type Connection: Clone + Debug + Send + Sync + 'static;
+    /// What a server replies.
+    type Reply: Send;
+    /// What the client says went wrong.
+    type Error: Clone + Debug + Into<Cause> + Send + Sync + 'static;
+
+    /// Connects, in the time that the driver was told.
+    fn connect(&self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+
+    /// Sends `job` where and how `route` says, once, and returns the reply.
+    fn send(
+        connection: &mut Self::Connection,
+        job: &Job<'_>,
+        route: &Route,
+    ) -> impl Future<Output = Result<Self::Reply, Self::Error>> + Send;
+
+    /// Returns the bytes of a reply that has some.
+    fn bytes(reply: &Self::Reply) -> Option<&[u8]>;
+
+    /// Tells what an error of [`send`](Self::send) means.
+    fn failure(error: &Self::Error) -> Failure;
+
+    /// Tells what an error of [`connect`](Self::connect) means: nothing was sent.
+    fn failure_to_connect(error: &Self::Error) -> Failure {
+        match Self::failure(error) {
+            Failure::Lost => Failure::NotSent,
+            other => other,
+        }
+    }
+
+    /// Reads the node that a MOVED or ASK reply names, for a client that can be told where to send.
+    fn redirect(_error: &Self::Error, _asking: bool) -> Option<Redirect> {
+        None
+    }
+
+    /// Returns whether the connection is one to many nodes, which the client renews by itself.
+    fn is_cluster(connection: &Self::Connection) -> bool;
+
+    /// Returns whether the connection is the user's own, and so not ours to replace.
+    fn is_given(&self) -> bool;
+
+    /// Ends a connection that was given up; by default, dropping it does.
+    fn close(connection: Self::Connection) {
+        drop(connection);
+    }
+}

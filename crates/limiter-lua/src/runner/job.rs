@@ -1,0 +1,119 @@
+//! [`Job`]: one command on one key, as a client sends it.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::Script;
+
+/// One command on one key: a script or a command of the server's.
+///
+/// # Examples
+/// ```
+/// use limiter_lua::Job;
+///
+/// let forget = Job::command("HDEL", b"rl:{ann}").arg(b"gold");
+/// assert_eq!((forget.verb(false), forget.key_at(), forget.writes()), ("HDEL", 0, true));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    what: What,
+    key: &'a [u8],
+    args: SmallVec<[Cow<'a, [u8]>; 4]>,
+    writes: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Script(Script),
+    Command(&'static str),
+}
+
+impl<'a> Job<'a> {
+    /// Runs `script` on `key`.
+    #[must_use]
+    pub fn script(script: Script, key: &'a [u8]) -> Self {
+        Self::new(What::Script(script), key)
+    }
+
+    /// Does the command called `verb` on `key`.
+    #[must_use]
+    pub fn command(verb: &'static str, key: &'a [u8]) -> Self {
+        Self::new(What::Command(verb), key)
+    }
+
+    fn new(what: What, key: &'a [u8]) -> Self {
+        Self {
+            what,
+            key,
+            args: SmallVec::new(),
+            writes: true,
+        }
+    }
+
+    /// Adds an argument after the key.
+    #[must_use]
+    pub fn arg(self, arg: &'a [u8]) -> Self {
+        self.args([Cow::Borrowed(arg)])
+    }
+
+    /// Adds arguments after the key.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = Cow<'a, [u8]>>) -> Self {
+        self.args.extend(args);
+        self
+    }
+
+    /// Says that the job changes nothing: a failed one cannot have charged.
+    #[must_use]
+    pub const fn read_only(mut self) -> Self {
+        self.writes = false;
+        self
+    }
+
+    /// Returns the name of the command; a script goes with its text if the server does not have it.
+    #[must_use]
+    pub const fn verb(&self, with_text: bool) -> &'static str {
+        match self.what {
+            What::Script(_) if with_text => "EVAL",
+            What::Script(_) => "EVALSHA",
+            What::Command(verb) => verb,
+        }
+    }
+
+    /// Returns what stands before the number of keys (which is 1) if this is a script: its text or its SHA1.
+    #[must_use]
+    pub fn script_arg(&self, with_text: bool) -> Option<&'static str> {
+        match self.what {
+            What::Script(script) if with_text => Some(script.text()),
+            What::Script(script) => Some(script.sha1()),
+            What::Command(_) => None,
+        }
+    }
+
+    /// Returns how many arguments stand before the key.
+    #[must_use]
+    pub const fn key_at(&self) -> u8 {
+        match self.what {
+            What::Script(_) => 2,
+            What::Command(_) => 0,
+        }
+    }
+
+    /// Returns the one key that the job touches.
+    #[must_use]
+    pub const fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// Returns the arguments after the key.
+    pub fn rest(&self) -> impl Iterator<Item = &[u8]> {
+        self.args.iter().map(AsRef::as_ref)
+    }
+
+    /// Returns whether the job changes what is stored, so that a failed one may have done so.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        self.writes
+    }
+}

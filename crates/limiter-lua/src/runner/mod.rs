@@ -1,0 +1,21 @@
+//! What every client needs around the scripts: connections that are renewed, a deadline for each call, and the one rule of
+//! what may be sent again. An adapter brings its client as a [`Driver`] and gets a [`Runner`].
+
+mod deadline;
+mod driver;
+mod failure;
+mod job;
+mod link;
+mod route;
+#[expect(clippy::module_inception, reason = "the module's one public noun")]
+mod runner;
+mod settings;
+mod system_random;
+
+pub use driver::Driver;
+pub use failure::Failure;
+pub use job::Job;
+pub use route::{Redirect, Route};
+pub use runner::Runner;
+pub use settings::Settings;
+pub use system_random::SystemRandom;

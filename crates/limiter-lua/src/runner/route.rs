@@ -1,0 +1,34 @@
+//! [`Route`]: where and how a job is to be sent.
+
+/// Where and how a job is to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct Route {
+    /// Send the whole script: the server does not have it.
+    pub with_text: bool,
+    /// The node that the last one named instead of itself.
+    pub redirect: Option<Redirect>,
+}
+
+/// The node that another named instead of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Whether to send `ASKING` first: the slot is on its way there.
+    pub asking: bool,
+}
+
+impl Redirect {
+    /// Reads `host:port`, as a server writes it.
+    #[must_use]
+    pub fn to_node(address: &str, asking: bool) -> Option<Self> {
+        let (host, port) = address.rsplit_once(':')?;
+        Some(Self {
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+            asking,
+        })
+    }
+}

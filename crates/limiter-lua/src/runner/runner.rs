@@ -1,0 +1,231 @@
+//! [`Runner`]: runs jobs on a server, each before its deadline, and none twice that may have run.
+
+use std::time::Duration;
+
+use limiter_core::math::Draw;
+use limiter_core::{
+    AbuseVerdict, Cost, Key, Limit, Plan, StoreError, Timestamp, Verdict, check_request,
+};
+use tokio::time::{sleep, timeout};
+
+use super::deadline::Sent;
+use super::link::{Link, Live};
+use super::{Driver, Failure, Job, Route, Settings};
+use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
+
+/// Runs jobs on a server: each answers or fails before its deadline, and none is sent again that may have run.
+///
+/// # Cancel safety
+/// A dropped call may still take effect, once: what was sent is not called back.
+#[derive(Debug)]
+pub struct Runner<D: Driver> {
+    link: Link<D>,
+    settings: Settings,
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+
+impl<D: Driver> Runner<D> {
+    /// Makes a runner. Nothing is connected yet.
+    #[must_use]
+    pub fn new(driver: D, settings: Settings) -> Self {
+        let link = Link::new(driver);
+        Self { link, settings }
+    }
+
+    /// Returns where the state of a key is kept.
+    #[must_use]
+    pub const fn layout(&self) -> &KeyLayout {
+        &self.settings.layout
+    }
+
+    /// Returns the moment to decide at, if it is not the server's own.
+    #[must_use]
+    pub fn manual_now(&self) -> Option<Timestamp> {
+        self.settings.clock.as_ref().map(|clock| clock.now())
+    }
+
+    /// Spends `cost` if every enforced plan allows it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no usable answer in time.
+    pub async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        let draws = plans
+            .iter()
+            .any(|plan| matches!(plan.limit(), Limit::SuppressingWindow(_)));
+        let draw = if draws {
+            Draw::from_random(self.settings.random.next_u64())
+        } else {
+            Draw::LOWEST
+        };
+        let call = Call::acquire(self.layout(), key, plans, cost, draw)?;
+        self.run(call).await
+    }
+
+    /// Says what [`try_acquire`](Self::try_acquire) would, and changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no usable answer in time.
+    pub async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        let call = Call::peek(self.layout(), key, plans, cost)?;
+        self.run(call).await
+    }
+
+    /// Gives `cost` back under each of `plans`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no usable answer in time.
+    pub async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        let call = Call::refund(self.layout(), key, plans, cost)?;
+        self.run(call).await
+    }
+
+    /// Forgets `plans` of `key`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no usable answer in time.
+    pub async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        check_request(plans, None)?;
+        let name = self.layout().name(key);
+        let fields = plans.iter().map(|plan| field(plan.name()));
+        self.ask(&Job::command("HDEL", &name).args(fields))
+            .await
+            .map(drop)
+    }
+
+    /// Runs a call about attempts.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store gave no usable answer in time.
+    pub async fn attempt(&self, call: AbuseCall<'_>) -> Result<AbuseVerdict, StoreError> {
+        let call = match self.manual_now() {
+            Some(now) => call.at(now),
+            None => call,
+        };
+        let reply = self.ask(&call.job()).await?;
+        Ok(call.answer(bytes::<D>(&reply)?)?)
+    }
+
+    async fn run(&self, call: Call<'_>) -> Result<Verdict, StoreError> {
+        let mut call = match self.manual_now() {
+            Some(now) => call.at(now),
+            None => call,
+        };
+        let (sent, writes) = (Sent::default(), call.writes());
+        let running = async {
+            loop {
+                let reply = self.attempts(&call.job(), &sent).await?;
+                match call.answer(bytes::<D>(&reply)?)? {
+                    Answer::Verdict(verdict) => return Ok(verdict),
+                    Answer::Ask(other) => call = other,
+                }
+            }
+        };
+        self.before_deadline(running, &sent, writes).await
+    }
+
+    /// Does a job before its deadline.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there was no reply in time, or it was an error.
+    pub async fn ask(&self, job: &Job<'_>) -> Result<D::Reply, StoreError> {
+        let sent = Sent::default();
+        self.before_deadline(self.attempts(job, &sent), &sent, job.writes())
+            .await
+    }
+
+    async fn before_deadline<T>(
+        &self,
+        running: impl Future<Output = Result<T, StoreError>> + Send,
+        sent: &Sent,
+        writes: bool,
+    ) -> Result<T, StoreError> {
+        let deadline = self.settings.deadline;
+        if let Ok(reply) = timeout(deadline, running).await {
+            return reply;
+        }
+        if sent.get() {
+            self.link.note_silence();
+        }
+        Err(sent.deadline_passed(deadline, writes))
+    }
+
+    /// Sends a job until it is answered, or fails in a way that does not rule out that it ran.
+    async fn attempts(&self, job: &Job<'_>, sent: &Sent) -> Result<D::Reply, StoreError> {
+        let mut route = Route::default();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mut live = self.link.live().await?;
+            sent.set(true);
+            let error = match D::send(&mut live.connection, job, &route).await {
+                Ok(reply) => {
+                    self.link.note_answer();
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
+            match D::failure(&error) {
+                Failure::Reply(fault) => {
+                    self.link.note_answer();
+                    sent.set(false);
+                    if !fault.is_retried() || !self.prepare_retry(fault, &error, &live, &mut route)
+                    {
+                        return Err(fault.into_error(error));
+                    }
+                    if matches!(fault, Fault::NotNow | Fault::Demoted) {
+                        sleep(pause).await;
+                        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                    }
+                }
+                failure => {
+                    // A cluster's client renews what it lost of many connections; the others are still good.
+                    if !D::is_cluster(&live.connection) {
+                        self.link.drop_broken(&live);
+                    }
+                    return Err(failure.into_error(error, job.writes()));
+                }
+            }
+        }
+    }
+
+    /// Makes ready to send again what did not run; returns whether that makes sense.
+    fn prepare_retry(
+        &self,
+        fault: Fault,
+        error: &D::Error,
+        live: &Live<D>,
+        route: &mut Route,
+    ) -> bool {
+        let is_cluster = D::is_cluster(&live.connection);
+        match fault {
+            Fault::NoScript => route.with_text = true,
+            Fault::Moved | Fault::Ask => {
+                route.redirect = D::redirect(error, fault == Fault::Ask);
+                // Elsewhere a redirection leads nowhere.
+                return is_cluster;
+            }
+            _ => {
+                route.redirect = None;
+                if fault == Fault::Demoted && !is_cluster {
+                    self.link.drop_broken(live);
+                }
+            }
+        }
+        true
+    }
+}
+
+fn bytes<D: Driver>(reply: &D::Reply) -> Result<&[u8], BadReply> {
+    D::bytes(reply).ok_or(BadReply::Malformed { len: 0 })
+}

@@ -1,0 +1,70 @@
+//! [`Site`]: servers that the tests of a process share.
+
+use std::sync::LazyLock;
+
+use crate::server::{Flavour, RedisCluster, RedisServer};
+
+/// Servers that the tests of a process share; each is started when it is first asked for.
+///
+/// Tests keep apart by the prefix of their keys, and so run side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// One Redis.
+    Redis,
+    /// One Valkey.
+    Valkey,
+    /// A Redis Cluster of three masters.
+    Cluster,
+    /// One Redis, on which the store's user may do no more than the README of the stores asks for.
+    Restricted,
+}
+
+/// What the READMEs of the stores grant, for the prefixes of tests.
+const ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire \
+                   +time +ping";
+
+static REDIS: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis));
+static VALKEY: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Valkey));
+#[expect(clippy::expect_used, reason = "without a server there is no test")]
+static CLUSTER: LazyLock<RedisCluster> =
+    LazyLock::new(|| RedisCluster::start(Flavour::Redis).expect("a cluster starts"));
+#[expect(clippy::expect_used, reason = "without a server there is no test")]
+static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| {
+    let server = RedisServer::builder(Flavour::Redis).with_acl_user(ACL);
+    server.start().expect("the server starts")
+});
+
+#[expect(clippy::expect_used, reason = "without a server there is no test")]
+fn started(flavour: Flavour) -> RedisServer {
+    RedisServer::start(flavour).expect("the server starts")
+}
+
+impl Site {
+    /// Returns the address, in the form that the stores read.
+    ///
+    /// # Panics
+    /// If the servers do not start.
+    #[must_use]
+    pub fn address(self) -> String {
+        match self {
+            Self::Redis => REDIS.url(),
+            Self::Valkey => VALKEY.url(),
+            Self::Cluster => CLUSTER.address(),
+            Self::Restricted => RESTRICTED.url_as("limiter", "secret"),
+        }
+    }
+
+    /// Returns every server of the site.
+    ///
+    /// # Panics
+    /// If the servers do not start.
+    #[must_use]
+    pub fn nodes(self) -> Vec<&'static RedisServer> {
+        match self {
+            Self::Redis => vec![&REDIS],
+            Self::Valkey => vec![&VALKEY],
+            Self::Cluster => CLUSTER.nodes().collect(),
+            Self::Restricted => vec![&RESTRICTED],
+        }
+    }
+}
