@@ -21,6 +21,8 @@ mod route_template;
 mod scope;
 mod service;
 mod settings;
+#[cfg(feature = "axum")]
+mod tokio_timer;
 
 pub use access_list::{AccessList, InvalidNetwork};
 pub use builder::{InvalidLayer, RateLimitLayerBuilder};
@@ -46,3 +48,5 @@ pub use response_future::ResponseFuture;
 pub use route_rule::{InvalidRoute, RouteRule};
 pub use route_template::RouteTemplate;
 pub use service::RateLimitService;
+#[cfg(feature = "axum")]
+pub use tokio_timer::TokioTimer;

@@ -76,7 +76,7 @@ impl fmt::Display for Reason {
 pub struct PlanDecision {
     /// The plan's name.
     pub name: PlanName,
-    /// The limit that was applied: under a fallback, this node's share of the plan's.
+    /// The plan's limit. Under a fallback this node grants its share of it, and `remaining` is what is left of that share.
     pub limit: Limit,
     /// Whether the plan denies or only reports.
     pub enforcement: Enforcement,

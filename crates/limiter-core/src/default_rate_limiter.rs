@@ -93,7 +93,7 @@ impl DefaultRateLimiter {
                 let verdict = local.try_acquire(key, &shares, cost).await;
                 verdict.map_or_else(
                     |_| turned_away(),
-                    |verdict| Decision::from_verdict(&shares, &verdict),
+                    |verdict| Decision::from_verdict(plans, &verdict),
                 )
             }
         }

@@ -4,6 +4,7 @@
 pub mod abuse;
 mod breaker;
 mod cost;
+mod deadline;
 mod decision;
 mod default_rate_limiter;
 mod fallback;
@@ -31,6 +32,7 @@ pub use breaker::{
     BreakerMode, BreakerSettings, BreakerState, CircuitBreaker, CircuitOpen, InvalidBreakerSettings,
 };
 pub use cost::{Cost, InvalidCost};
+pub use deadline::{DeadlinePassed, DeadlineRepository};
 pub use decision::{CheckError, Decision, Denial, Outcome, PlanDecision, Reason};
 pub use default_rate_limiter::{DefaultRateLimiter, FailurePolicy};
 pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share};
@@ -47,7 +49,8 @@ pub use plan_name::{InvalidPlanName, PlanName};
 pub use ports::mock;
 pub use ports::{
     AbuseLimiter, AbuseRepository, Clock, KeyResolver, NoObserver, Observer, PlanRegistry,
-    RandomSource, RateLimiter, RateLimiterRepository, RequestSource, UnknownPlan, UnresolvedKey,
+    RandomSource, RateLimiter, RateLimiterRepository, RequestSource, Sleep, Timer, UnknownPlan,
+    UnresolvedKey,
 };
 pub use request::{InvalidRequest, MAX_CHAIN, check_request};
 pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolver};

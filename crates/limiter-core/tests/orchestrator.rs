@@ -197,9 +197,12 @@ async fn fallback_grants_this_nodes_share_and_says_so() {
         .unwrap();
     assert_eq!(decision.source(), Source::Fallback);
     assert_eq!(
-        decision.plans()[0].limit.units(),
-        3,
-        "the share is shown, not the whole limit"
+        (
+            decision.plans()[0].limit.units(),
+            decision.plans()[0].remaining
+        ),
+        (10, 2),
+        "the plan is told as it is, and what is left of the share"
     );
 }
 

@@ -4,6 +4,7 @@ pub mod abuse;
 pub mod laws;
 mod manual_clock;
 mod manual_random;
+mod manual_timer;
 mod model;
 mod model_store;
 mod runtime;
@@ -21,6 +22,7 @@ pub mod server;
 
 pub use manual_clock::{ManualClock, Skew};
 pub use manual_random::ManualRandom;
+pub use manual_timer::ManualTimer;
 pub use model::Model;
 pub use model_store::ModelStore;
 pub use runtime::block_on;

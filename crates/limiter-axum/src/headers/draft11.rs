@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use limiter_core::{Decision, Limit, PlanDecision};
+use limiter_core::{Decision, Limit, PlanDecision, Source};
 
 use super::{RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
 
@@ -23,7 +23,7 @@ pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
     for plan in shown(decision) {
         begin_member(&mut lines, policies, plan);
         push_parameter(&mut lines, b";r=", u64::from(plan.remaining));
-        if let Some(window_s) = effective_window_s(plan) {
+        if let Some(window_s) = effective_window_s(plan, decision.source()) {
             push_parameter(&mut lines, b";t=", window_s);
         }
     }
@@ -40,7 +40,8 @@ pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
 /// - Units remain: as long as they last at the plan's rate, so that a client that spends them evenly keeps to the plan.
 /// - A bucket that is empty: the time until the next token.
 /// - A sliding window that is full: nothing, as when its oldest unit leaves is not told.
-pub(super) fn effective_window_s(plan: &PlanDecision) -> Option<u64> {
+/// - A local store that stands in, once this node's share is spent: nothing, as the plan's rate says nothing of the share's.
+pub(super) fn effective_window_s(plan: &PlanDecision, source: Source) -> Option<u64> {
     if !plan.admits {
         return Some(whole_seconds(plan.retry_after));
     }
@@ -48,7 +49,7 @@ pub(super) fn effective_window_s(plan: &PlanDecision) -> Option<u64> {
     let window = plan.limit.window();
     match (&plan.limit, plan.remaining) {
         (Limit::FixedWindow(_), _) => Some(whole_seconds(plan.reset_after)),
-        (Limit::TokenBucket(_), 0) => {
+        (Limit::TokenBucket(_), 0) if source == Source::Store => {
             let until_one_is_free = units - 1;
             let filling = share(window, until_one_is_free, units);
             Some(whole_seconds(plan.reset_after.saturating_sub(filling)))

@@ -49,7 +49,7 @@ pub(crate) fn write(
         legacy::keep_strictest(decision, reset, headers);
     }
     if headers.contains_key(http::header::RETRY_AFTER)
-        && let Some(exhausted_s) = shown(decision).filter_map(exhausted_seconds).max()
+        && let Some(exhausted_s) = exhausted_seconds(decision)
     {
         keep_longest(exhausted_s, headers);
     }
@@ -61,6 +61,10 @@ fn shown(decision: &Decision) -> impl Iterator<Item = &PlanDecision> {
     decision.plans().iter().filter(enforced)
 }
 
-fn exhausted_seconds(plan: &PlanDecision) -> Option<u64> {
-    (plan.remaining == 0).then(|| draft11::effective_window_s(plan))?
+/// The longest `t` of the plans that are shown as exhausted.
+fn exhausted_seconds(decision: &Decision) -> Option<u64> {
+    shown(decision)
+        .filter(|plan| plan.remaining == 0)
+        .filter_map(|plan| draft11::effective_window_s(plan, decision.source()))
+        .max()
 }

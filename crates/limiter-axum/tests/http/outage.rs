@@ -2,42 +2,59 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::routing::get as on_get;
 use limiter_axum::{ClientIp, RateLimit, RateLimitLayer};
 use limiter_core::{
-    BreakerState, Charge, Cost, Decision, DefaultRateLimiter, FailurePolicy, Key, LocalStore,
-    Observer, Plan, RateLimiterRepository, Share, Source, StoreError, Verdict,
+    BreakerState, Charge, CircuitBreaker, Cost, DeadlineRepository, Decision, DefaultRateLimiter,
+    FailurePolicy, Key, LocalStore, Observer, Plan, RateLimiterRepository, Share, Source,
+    StoreError, Verdict,
 };
 use limiter_memory::MemoryStore;
-use limiter_testkit::ManualClock;
+use limiter_testkit::{ManualClock, ManualRandom, ManualTimer};
 
 use crate::harness::{get, registry, serve, short, statuses, text};
 
-struct Away;
+/// How a store is away.
+#[derive(Clone, Copy)]
+enum Away {
+    /// It refuses at once.
+    Refuses,
+    /// Its client waits for ever.
+    Hangs,
+}
 
-fn away() -> StoreError {
-    StoreError::unavailable(Charge::Impossible, "connection refused")
+impl Away {
+    async fn answer<T>(self) -> Result<T, StoreError> {
+        match self {
+            Self::Refuses => Err(StoreError::unavailable(
+                Charge::Impossible,
+                "connection refused",
+            )),
+            Self::Hangs => std::future::pending().await,
+        }
+    }
 }
 
 #[async_trait]
 impl RateLimiterRepository for Away {
     async fn try_acquire(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
-        Err(away())
+        self.answer().await
     }
 
     async fn peek(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
-        Err(away())
+        self.answer().await
     }
 
     async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
-        Err(away())
+        self.answer().await
     }
 
     async fn reset(&self, _: &Key, _: &[Plan]) -> Result<(), StoreError> {
-        Err(away())
+        self.answer().await
     }
 }
 
@@ -62,22 +79,66 @@ impl Observer for Counts {
     fn breaker_changed(&self, _: BreakerState) {}
 }
 
-async fn with(policy: FailurePolicy) -> (String, Arc<Counts>) {
+fn counted(
+    store: Arc<dyn RateLimiterRepository>,
+    policy: FailurePolicy,
+) -> (DefaultRateLimiter, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
-    let limiter = DefaultRateLimiter::new(registry(&[("gold", "4/h")]), Arc::new(Away))
+    let limiter = DefaultRateLimiter::new(registry(&[("gold", "4/h")]), store)
         .with_failure_policy(policy)
         .with_observer(counts.clone());
+    (limiter, counts)
+}
+
+async fn serve_with(limiter: DefaultRateLimiter) -> String {
     let limit = RateLimit::plan("gold").refund_failures();
     let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
-    layer.verify().await.unwrap();
-    counts.failures.store(0, Ordering::Relaxed);
     let router = Router::new()
         .route("/", on_get(|| async { "hello" }))
         .route(
             "/broken",
             on_get(|| async { http::StatusCode::BAD_GATEWAY }),
         );
-    (serve(router.layer(layer)).await, counts)
+    serve(router.layer(layer)).await
+}
+
+/// Serves on a store that refuses.
+async fn with(policy: FailurePolicy) -> (String, Arc<Counts>) {
+    let (limiter, counts) = counted(Arc::new(Away::Refuses), policy);
+    (serve_with(limiter).await, counts)
+}
+
+const DEADLINE: Duration = Duration::from_millis(50);
+const MOMENT: Duration = Duration::from_micros(1);
+
+/// A server on a store that hangs, and the timer of its deadline.
+struct Hanging {
+    url: String,
+    timer: ManualTimer,
+    counts: Arc<Counts>,
+}
+
+impl Hanging {
+    async fn with(policy: FailurePolicy) -> Self {
+        let timer = ManualTimer::new();
+        let store = DeadlineRepository::new(Arc::new(Away::Hangs), Arc::new(timer.clone()));
+        let (limiter, counts) = counted(Arc::new(store.with_deadline(DEADLINE)), policy);
+        let url = serve_with(limiter).await;
+        Self { url, timer, counts }
+    }
+
+    /// Sends a request, which must not be answered before the deadline, and must be at it; so many times over as `waits` says.
+    async fn get(&self, path: &str, waits: usize) -> reqwest::Response {
+        let response = tokio::spawn(reqwest::get(format!("{}{path}", self.url)));
+        for _ in 0..waits {
+            self.timer.until_somebody_sleeps().await;
+            self.timer.advance(DEADLINE - MOMENT);
+            assert!(!response.is_finished());
+            self.timer.until_somebody_sleeps().await;
+            self.timer.advance(MOMENT);
+        }
+        response.await.unwrap().unwrap()
+    }
 }
 
 #[tokio::test]
@@ -123,5 +184,84 @@ async fn a_fallback_limits_locally() {
     .await;
     assert_eq!(statuses(&url, 3).await, [200, 200, 429]);
     let denied = get(&url).await;
+    // Clients see the plan as it is, and not that this node grants a half of it.
+    assert_eq!(
+        short(denied.headers(), "ratelimit-policy"),
+        "gold q=4 w=3600"
+    );
     assert!(short(denied.headers(), "ratelimit").starts_with("gold r=0"));
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_no_mistake_of_the_layer() {
+    let (limiter, counts) = counted(Arc::new(Away::Refuses), FailurePolicy::FailClosed);
+    let limit = RateLimit::plan("gold");
+    let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
+    assert!(layer.verify().await.is_ok());
+    assert_eq!(counts.failures.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_fails_open_at_the_deadline_and_is_counted() {
+    let hanging = Hanging::with(FailurePolicy::FailOpen).await;
+    for nth in 1..=6 {
+        let response = hanging.get("/", 1).await;
+        assert_eq!(response.status(), 200);
+        assert!(text(response.headers(), "ratelimit").is_none());
+        assert_eq!(hanging.counts.failed_open.load(Ordering::Relaxed), nth);
+        assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), nth);
+    }
+    // To give a cost back has the same deadline, and the response is the handler's all the same.
+    assert_eq!(hanging.get("/broken", 2).await.status(), 502);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_503_at_the_deadline_if_closed() {
+    let hanging = Hanging::with(FailurePolicy::FailClosed).await;
+    let response = hanging.get("/", 1).await;
+    assert_eq!(response.status(), 503);
+    assert_eq!(text(response.headers(), "retry-after"), Some("1"));
+    assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_stood_in_for_at_the_deadline() {
+    let clock = ManualClock::new();
+    let local = MemoryStore::builder().clock(Arc::new(clock.clone()));
+    let half = Share::of_nodes(2).unwrap();
+    let local = LocalStore::new(Arc::new(local.build().unwrap()), half);
+    let hanging = Hanging::with(FailurePolicy::Fallback(local)).await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(hanging.get("/", 1).await.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+    let denied = hanging.get("/", 1).await;
+    let wait = text(denied.headers(), "retry-after").unwrap();
+    clock.advance(Duration::from_secs(wait.parse().unwrap()));
+    assert_eq!(hanging.get("/", 1).await.status(), 200);
+}
+
+/// A breaker outside of the deadline sees the failures, and spares the callers the wait.
+#[tokio::test]
+async fn a_breaker_around_the_deadline_stops_the_waiting() {
+    let timer = ManualTimer::new();
+    let in_time = DeadlineRepository::new(Arc::new(Away::Hangs), Arc::new(timer.clone()));
+    let breaker = CircuitBreaker::new(
+        Arc::new(in_time),
+        Arc::new(ManualClock::new()),
+        Arc::new(ManualRandom::new()),
+    );
+    let breaker = Arc::new(breaker);
+    let (limiter, counts) = counted(breaker.clone(), FailurePolicy::FailOpen);
+    let url = serve_with(limiter).await;
+    while breaker.state() == BreakerState::Closed {
+        let response = tokio::spawn(reqwest::get(url.clone()));
+        timer.until_somebody_sleeps().await;
+        timer.advance(DEADLINE);
+        assert_eq!(response.await.unwrap().unwrap().status(), 200);
+    }
+    let waited = counts.failures.load(Ordering::Relaxed);
+    assert_eq!(statuses(&url, 5).await, [200; 5]);
+    assert_eq!(counts.failures.load(Ordering::Relaxed), waited + 5);
 }

@@ -18,8 +18,8 @@ use crate::{AbusePolicy, AbuseVerdict, Block, Key, StoreError};
 /// - Time comes from one clock that all callers share. When it steps back, it counts as standing still.
 /// - Policies of other names and other keys MUST NOT share state. A policy with other numbers under the same name keeps
 ///   attempts and blocks.
-/// - A call MUST answer or fail before its deadline, whatever the store does. A call that may have run MUST NOT be tried
-///   again by the store.
+/// - A call MUST answer or fail before its deadline, whatever the store does; [`DeadlineRepository`](crate::DeadlineRepository)
+///   sees to it for a store whose client may hang. A call that may have run MUST NOT be tried again by the store.
 ///
 /// # Cancel safety
 /// A dropped call may still take effect, once. It never takes effect twice, and never leaves a half-made state.

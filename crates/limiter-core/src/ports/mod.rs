@@ -9,6 +9,7 @@ mod plan_registry;
 mod random_source;
 mod rate_limiter;
 mod repository;
+mod timer;
 
 pub use abuse_limiter::AbuseLimiter;
 pub use abuse_repository::AbuseRepository;
@@ -19,6 +20,7 @@ pub use plan_registry::{PlanRegistry, UnknownPlan};
 pub use random_source::RandomSource;
 pub use rate_limiter::RateLimiter;
 pub use repository::RateLimiterRepository;
+pub use timer::{Sleep, Timer};
 
 /// Mocks of the ports, made with mockall.
 #[cfg(any(test, feature = "mock"))]
@@ -32,4 +34,5 @@ pub mod mock {
     pub use super::random_source::MockRandomSource;
     pub use super::rate_limiter::MockRateLimiter;
     pub use super::repository::MockRateLimiterRepository;
+    pub use super::timer::MockTimer;
 }

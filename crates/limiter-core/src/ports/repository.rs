@@ -13,7 +13,8 @@ use crate::{Cost, Key, Plan, StoreError, Verdict};
 /// - Expiry only frees memory: an entry that outlives its time to live MUST NOT change an answer. Nothing of an idle key
 ///   stays behind.
 /// - The answer carries one [`PlanVerdict`](crate::PlanVerdict) for each plan, in order. No second read is needed.
-/// - A call MUST answer or fail before its deadline, whatever the store does.
+/// - A call MUST answer or fail before its deadline, whatever the store does. [`DeadlineRepository`](crate::DeadlineRepository)
+///   sees to it for a store whose client may hang.
 /// - A call that may have run MUST NOT be tried again by the store; its error says [`Charge::Possible`](crate::Charge).
 /// - Time comes from one clock that all callers share. When it steps back, it counts as standing still.
 /// - A plan with other numbers under the same name keeps what was spent; one of another algorithm starts afresh and says
