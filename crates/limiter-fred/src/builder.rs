@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_core::{Clock, RandomSource};
-use limiter_lua::{KeyLayout, Runner, Settings};
+use limiter_lua::{Connections, InvalidAddress, KeyLayout, Runner, Settings};
 
 use crate::dial::Dial;
 use crate::endpoint::{Endpoint, InvalidEndpoint};
@@ -34,7 +34,7 @@ pub struct FredStoreBuilder {
 #[derive(Debug)]
 enum Source {
     Endpoint(Endpoint),
-    Client(Client),
+    Clients(Vec<Client>),
 }
 
 impl FredStoreBuilder {
@@ -47,8 +47,8 @@ impl FredStoreBuilder {
         Self::from_source(Source::Endpoint(endpoint))
     }
 
-    pub(crate) fn from_client(client: Client) -> Self {
-        Self::from_source(Source::Client(client))
+    pub(crate) fn from_clients(clients: Vec<Client>) -> Self {
+        Self::from_source(Source::Clients(clients))
     }
 
     fn from_source(source: Source) -> Self {
@@ -76,6 +76,13 @@ impl FredStoreBuilder {
         self
     }
 
+    /// Sets how many connections calls are spread over; one if it is left out, which carries many calls at once.
+    /// [`PoolSizing`](crate::PoolSizing) tells how many a load needs. A store on connections of the user's has those.
+    pub const fn with_connections(mut self, connections: Connections) -> Self {
+        self.settings.connections = connections;
+        self
+    }
+
     /// Sets where suppressing windows draw from.
     pub fn with_random(mut self, random: Arc<dyn RandomSource>) -> Self {
         self.settings.random = random;
@@ -91,12 +98,18 @@ impl FredStoreBuilder {
     /// Builds the store. Nothing is connected yet.
     ///
     /// # Errors
-    /// [`InvalidEndpoint`] if the client refuses the addresses.
+    /// [`InvalidEndpoint`] if the client refuses the addresses, or nothing was given to call on.
     pub fn build(self) -> Result<FredStore, InvalidEndpoint> {
-        let dial = match self.source {
-            Source::Endpoint(endpoint) => Dial::new(endpoint.0, &self.settings),
-            Source::Client(client) => Dial::given(client),
+        let runner = match self.source {
+            Source::Endpoint(endpoint) => {
+                Runner::new(Dial::new(endpoint.0, &self.settings), self.settings)
+            }
+            Source::Clients(clients) => {
+                let mut given = clients.into_iter().map(Dial::given);
+                let first = given.next().ok_or(InvalidAddress::NoNodes)?;
+                Runner::over(first, given, self.settings)
+            }
         };
-        Ok(FredStore(Runner::new(dial, self.settings)))
+        Ok(FredStore(runner))
     }
 }

@@ -1,10 +1,12 @@
 //! [`Connection`]: what calls are sent on.
 
+use std::sync::Arc;
+
 use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::ClientLike;
 use fred::types::config::Options;
-use fred::types::{ClusterHash, CustomCommand, Value};
+use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
 use limiter_lua::{Job, Route};
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
@@ -12,20 +14,26 @@ use limiter_lua::{Job, Route};
 pub(crate) struct Connection {
     client: Client,
     options: Options,
+    /// The task of a client that the store made; it ends with the connection.
+    task: Option<Arc<ConnectHandle>>,
 }
 
 impl Connection {
     /// Takes a client. Whatever its settings, it does not send a call twice: by itself, fred sends those again that were
     /// under way when a connection closed. Nor does it follow redirections: after ASKING it may take one call's reply for
     /// another's. It learns of a moved slot all the same, and the store calls again.
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, task: Option<ConnectHandle>) -> Self {
         let options = Options {
             max_attempts: Some(1),
             max_redirections: Some(0),
             fail_fast: true,
             ..Options::default()
         };
-        Self { client, options }
+        Self {
+            client,
+            options,
+            task: task.map(Arc::new),
+        }
     }
 
     /// Sends `job` as `route` says, and returns its reply.
@@ -44,6 +52,11 @@ impl Connection {
 
     pub(crate) fn is_cluster(&self) -> bool {
         self.client.is_clustered()
+    }
+
+    /// Returns whether the client still works on its connection. One that has ended says nothing: calls would wait in vain.
+    pub(crate) fn is_open(&self) -> bool {
+        self.task.as_ref().is_none_or(|task| !task.is_finished())
     }
 
     /// Closes the client, in the background: its tasks live until then.

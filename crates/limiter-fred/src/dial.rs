@@ -7,7 +7,7 @@ use fred::error::{Error, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::types::config::{Config, ReconnectPolicy, TcpConfig, UnresponsiveConfig};
 use fred::types::{Builder, Value};
-use limiter_lua::{Driver, Failure, Job, Route, Settings};
+use limiter_lua::{Driver, Failure, Fault, Job, Route, Settings};
 use tokio::time::timeout;
 
 use crate::connection::Connection;
@@ -95,14 +95,18 @@ impl Driver for Dial {
 
     async fn connect(&self) -> Result<Connection, Error> {
         let config = match &self.to {
-            To::Given(client) => return Ok(Connection::new(client.clone())),
+            To::Given(client) => return Ok(Connection::new(client.clone(), None)),
             To::Endpoint(config) => config,
         };
         let client = self.builder(config).build()?;
-        match timeout(self.connect_timeout, client.init()).await {
-            Ok(Ok(_)) => Ok(Connection::new(client)),
+        let connecting = async {
+            let task = client.init().await?;
+            greet(&client).await.map(|()| task)
+        };
+        match timeout(self.connect_timeout, connecting).await {
+            Ok(Ok(task)) => Ok(Connection::new(client, Some(task))),
             failed => {
-                Connection::new(client).close();
+                Connection::new(client, None).close();
                 Err(match failed {
                     Ok(Err(error)) => error,
                     _ => Error::new(
@@ -138,8 +142,23 @@ impl Driver for Dial {
         matches!(self.to, To::Given(_))
     }
 
+    fn is_open(connection: &Connection) -> bool {
+        connection.is_open()
+    }
+
     fn close(connection: Connection) {
         connection.close();
+    }
+}
+
+/// Makes sure that a server is there and takes this connection: a stopped or crowded one lets the kernel accept it. A reply
+/// that refuses something else is left to the calls.
+async fn greet(client: &Client) -> Result<(), Error> {
+    match client.ping::<Value>(None).await {
+        Err(error) if !matches!(failure(&error), Failure::Reply(fault) if fault != Fault::Overloaded) => {
+            Err(error)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -11,7 +11,10 @@ mod store;
 
 pub use builder::FredStoreBuilder;
 pub use endpoint::{Endpoint, InvalidEndpoint};
-pub use limiter_lua::{InvalidAddress, InvalidPrefix, KeyLayout, Script, SystemRandom};
+pub use limiter_lua::{
+    Connections, InvalidAddress, InvalidConnections, InvalidPrefix, KeyLayout, PoolSizing, Script,
+    SystemRandom,
+};
 pub use store::FredStore;
 
 pub use fred;

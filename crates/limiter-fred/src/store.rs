@@ -48,7 +48,13 @@ impl FredStore {
     /// Returns a builder of a store on a client that the user has, and has connected. Reconnecting is then the client's
     /// own affair.
     pub fn on(client: Client) -> FredStoreBuilder {
-        FredStoreBuilder::from_client(client)
+        Self::on_pool([client])
+    }
+
+    /// Returns a builder of a store on several clients that the user has, and has connected, such as those of a pool of
+    /// fred's. It calls on them in turn.
+    pub fn on_pool(clients: impl IntoIterator<Item = Client>) -> FredStoreBuilder {
+        FredStoreBuilder::from_clients(clients.into_iter().collect())
     }
 
     /// Returns where the state of a key is kept.

@@ -28,7 +28,10 @@ pub use bad_reply::BadReply;
 pub use call::{Answer, Call, field};
 pub use fault::Fault;
 pub use key_layout::{InvalidPrefix, KeyLayout};
-pub use runner::{Driver, Failure, Job, Redirect, Route, Runner, Settings, SystemRandom};
+pub use runner::{
+    Connections, Driver, Failure, InvalidConnections, Job, PoolSizing, Redirect, Route, Runner,
+    Settings, SystemRandom,
+};
 pub use script::Script;
 pub use state::read_state;
 pub use stored_attempts::StoredAttempts;

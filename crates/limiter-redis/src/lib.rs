@@ -12,7 +12,10 @@ mod store;
 pub use builder::RedisStoreBuilder;
 pub use connection::Connection;
 pub use endpoint::{Endpoint, InvalidEndpoint};
-pub use limiter_lua::{InvalidAddress, InvalidPrefix, KeyLayout, Script, SystemRandom};
+pub use limiter_lua::{
+    Connections, InvalidAddress, InvalidConnections, InvalidPrefix, KeyLayout, PoolSizing, Script,
+    SystemRandom,
+};
 pub use store::RedisStore;
 
 pub use redis;

@@ -48,7 +48,15 @@ impl RedisStore {
     /// Returns a builder of a store on a connection that the user has: a multiplexed one, a connection manager's or a
     /// cluster's. Reconnecting is then the connection's own affair.
     pub fn on(connection: impl Into<Connection>) -> RedisStoreBuilder {
-        RedisStoreBuilder::from_connection(connection.into())
+        Self::on_pool([connection])
+    }
+
+    /// Returns a builder of a store on several connections that the user has, which it calls on in turn.
+    pub fn on_pool<C: Into<Connection>>(
+        connections: impl IntoIterator<Item = C>,
+    ) -> RedisStoreBuilder {
+        let connections = connections.into_iter().map(Into::into);
+        RedisStoreBuilder::from_connections(connections.collect())
     }
 
     /// Returns where the state of a key is kept.

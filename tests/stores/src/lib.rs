@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
-use limiter_lua::KeyLayout;
+use limiter_lua::{Connections, KeyLayout};
 use limiter_testkit::server::RedisServer;
 
 pub type Store = Arc<dyn RateLimiterRepository>;
@@ -36,6 +36,17 @@ pub enum Client {
 impl Client {
     /// Makes a store on `address`, in any form that both adapters know.
     pub fn store(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Store {
+        self.pooled_store(address, layout, deadline, Connections::ONE)
+    }
+
+    /// Makes a store that spreads its calls over so many connections.
+    pub fn pooled_store(
+        self,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+        connections: Connections,
+    ) -> Store {
         match self {
             Self::Redis => {
                 let endpoint = address
@@ -44,6 +55,7 @@ impl Client {
                 let store = limiter_redis::RedisStore::builder(endpoint)
                     .with_layout(layout.clone())
                     .with_deadline(deadline)
+                    .with_connections(connections)
                     .build();
                 Arc::new(store.expect("a store"))
             }
@@ -54,6 +66,7 @@ impl Client {
                 let store = limiter_fred::FredStore::builder(endpoint)
                     .with_layout(layout.clone())
                     .with_deadline(deadline)
+                    .with_connections(connections)
                     .build();
                 Arc::new(store.expect("a store"))
             }

@@ -1,6 +1,6 @@
 //! The deadline of a call, and what is known when it passes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use limiter_core::{Charge, StoreError};
@@ -13,22 +13,36 @@ pub(super) struct DeadlinePassed {
     what: &'static str,
 }
 
-/// Whether the server may be running a call at this moment.
-#[derive(Debug, Default)]
-pub(super) struct Sent(AtomicBool);
+/// Whether a server may be running a call at this moment, and on which link it was sent.
+#[derive(Debug)]
+pub(super) struct Sent(AtomicUsize);
+
+const NOT_SENT: usize = usize::MAX;
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self(AtomicUsize::new(NOT_SENT))
+    }
+}
 
 impl Sent {
-    pub(super) fn set(&self, sent: bool) {
-        self.0.store(sent, Ordering::Relaxed);
+    /// Notes that the call is sent on the link of that number.
+    pub(super) fn on(&self, link: usize) {
+        self.0.store(link, Ordering::Relaxed);
     }
 
-    pub(super) fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// Notes that the call was answered, and did not run.
+    pub(super) fn back(&self) {
+        self.0.store(NOT_SENT, Ordering::Relaxed);
+    }
+
+    pub(super) fn link(&self) -> Option<usize> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|link| *link != NOT_SENT)
     }
 
     /// Makes the error of a call whose deadline passed.
     pub(super) fn deadline_passed(&self, deadline: Duration, writes: bool) -> StoreError {
-        let (charge, what) = match (self.get(), writes) {
+        let (charge, what) = match (self.link().is_some(), writes) {
             (true, true) => (
                 Charge::Possible,
                 "the call was sent and may still take effect",

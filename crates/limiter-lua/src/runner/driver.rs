@@ -50,6 +50,12 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// Returns whether the connection is the user's own, and so not ours to replace.
     fn is_given(&self) -> bool;
 
+    /// Returns whether the connection is open still, as far as the client knows; one that is not is renewed before it costs a
+    /// call.
+    fn is_open(_connection: &Self::Connection) -> bool {
+        true
+    }
+
     /// Ends a connection that was given up; by default, dropping it does.
     fn close(connection: Self::Connection) {
         drop(connection);

@@ -18,7 +18,7 @@ pub(super) struct Link<D: Driver>(Arc<Shared<D>>);
 
 #[derive(Debug)]
 struct Shared<D: Driver> {
-    driver: D,
+    driver: Arc<D>,
     born: Instant,
     state: Mutex<State<D>>,
     /// Since when calls have gone unanswered, in microseconds after `born`; 0 while they are answered.
@@ -62,7 +62,7 @@ impl<D: Driver> Clone for Live<D> {
 }
 
 impl<D: Driver> Link<D> {
-    pub(super) fn new(driver: D) -> Self {
+    pub(super) fn new(driver: Arc<D>) -> Self {
         Self(Arc::new(Shared {
             driver,
             born: Instant::now(),
@@ -87,20 +87,38 @@ impl<D: Driver> Link<D> {
         loop {
             let mut dialed = {
                 let mut state = self.0.state();
-                if let Some(live) = &state.live {
+                if let Some(live) = self.0.open(&mut state) {
                     return Ok(live.clone());
                 }
-                match (&state.dialing, &state.failed) {
-                    (Some(dialing), _) => dialing.clone(),
-                    (None, Some(failed)) if Instant::now() < failed.retry_at => {
-                        let error = failed.error.clone();
+                match self.dialing(&mut state) {
+                    Ok(dialing) => dialing,
+                    Err(error) => {
                         return Err(D::failure_to_connect(&error).into_error(error, false));
                     }
-                    (None, _) => self.dial(&mut state),
                 }
             };
             // An error says that the task that connects is gone, which ends the wait as well.
             let _ = dialed.changed().await;
+        }
+    }
+
+    /// Returns whether there is a connection; if not, begins to make it.
+    pub(super) fn is_ready(&self) -> bool {
+        let mut state = self.0.state();
+        // That it failed a moment ago is said to who waits for it.
+        let is_open = self.0.open(&mut state).is_some();
+        if !is_open {
+            let _ = self.dialing(&mut state);
+        }
+        is_open
+    }
+
+    /// Returns when the connection is made, and begins to make it if nobody does; or why it was not made a moment ago.
+    fn dialing(&self, state: &mut State<D>) -> Result<watch::Receiver<()>, D::Error> {
+        match (&state.dialing, &state.failed) {
+            (Some(dialing), _) => Ok(dialing.clone()),
+            (None, Some(failed)) if Instant::now() < failed.retry_at => Err(failed.error.clone()),
+            (None, _) => Ok(self.dial(state)),
         }
     }
 
@@ -110,15 +128,9 @@ impl<D: Driver> Link<D> {
             return;
         }
         let mut state = self.0.state();
-        if state
-            .live
-            .as_ref()
-            .is_some_and(|now| now.generation == live.generation)
-        {
-            if let Some(broken) = state.live.take() {
-                D::close(broken.connection);
-            }
-            state.failed = None;
+        let is_this = |now: &Live<D>| now.generation == live.generation;
+        if state.live.as_ref().is_some_and(is_this) {
+            state.drop_live();
         }
     }
 
@@ -163,6 +175,15 @@ impl<D: Driver> Link<D> {
     }
 }
 
+impl<D: Driver> State<D> {
+    fn drop_live(&mut self) {
+        if let Some(broken) = self.live.take() {
+            D::close(broken.connection);
+        }
+        self.failed = None;
+    }
+}
+
 struct DialGuard<'a, D: Driver>(&'a Shared<D>);
 
 impl<D: Driver> Drop for DialGuard<'_, D> {
@@ -174,6 +195,15 @@ impl<D: Driver> Drop for DialGuard<'_, D> {
 impl<D: Driver> Shared<D> {
     fn state(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the connection, if there is one and the client has not lost it meanwhile.
+    fn open<'a>(&self, state: &'a mut State<D>) -> Option<&'a Live<D>> {
+        let is_lost = |live: &Live<D>| !self.driver.is_given() && !D::is_open(&live.connection);
+        if state.live.as_ref().is_some_and(is_lost) {
+            state.drop_live();
+        }
+        state.live.as_ref()
     }
 
     fn finish(&self, dialed: Result<D::Connection, D::Error>) {

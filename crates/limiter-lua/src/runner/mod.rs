@@ -1,20 +1,25 @@
 //! What every client needs around the scripts: connections that are renewed, a deadline for each call, and the one rule of
 //! what may be sent again. An adapter brings its client as a [`Driver`] and gets a [`Runner`].
 
+mod connections;
 mod deadline;
 mod driver;
 mod failure;
 mod job;
 mod link;
+mod pool;
+mod pool_sizing;
 mod route;
 #[expect(clippy::module_inception, reason = "the module's one public noun")]
 mod runner;
 mod settings;
 mod system_random;
 
+pub use connections::{Connections, InvalidConnections};
 pub use driver::Driver;
 pub use failure::Failure;
 pub use job::Job;
+pub use pool_sizing::PoolSizing;
 pub use route::{Redirect, Route};
 pub use runner::Runner;
 pub use settings::Settings;

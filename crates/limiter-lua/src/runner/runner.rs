@@ -1,5 +1,6 @@
 //! [`Runner`]: runs jobs on a server, each before its deadline, and none twice that may have run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_core::math::Draw;
@@ -10,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::deadline::Sent;
 use super::link::{Link, Live};
+use super::pool::Pool;
 use super::{Driver, Failure, Job, Route, Settings};
 use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 
@@ -19,7 +21,7 @@ use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 /// A dropped call may still take effect, once: what was sent is not called back.
 #[derive(Debug)]
 pub struct Runner<D: Driver> {
-    link: Link<D>,
+    pool: Pool<D>,
     settings: Settings,
 }
 
@@ -27,11 +29,20 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 impl<D: Driver> Runner<D> {
-    /// Makes a runner. Nothing is connected yet.
+    /// Makes a runner that connects as often as the settings say. Nothing is connected yet.
     #[must_use]
     pub fn new(driver: D, settings: Settings) -> Self {
-        let link = Link::new(driver);
-        Self { link, settings }
+        let driver = Arc::new(driver);
+        let others = (1..settings.connections.get()).map(|_| Arc::clone(&driver));
+        let pool = Pool::new(Arc::clone(&driver), others);
+        Self { pool, settings }
+    }
+
+    /// Makes a runner on connections that are there already, a driver for each.
+    #[must_use]
+    pub fn over(first: D, others: impl IntoIterator<Item = D>, settings: Settings) -> Self {
+        let pool = Pool::new(Arc::new(first), others.into_iter().map(Arc::new));
+        Self { pool, settings }
     }
 
     /// Returns where the state of a key is kept.
@@ -155,8 +166,8 @@ impl<D: Driver> Runner<D> {
         if let Ok(reply) = timeout(deadline, running).await {
             return reply;
         }
-        if sent.get() {
-            self.link.note_silence();
+        if let Some(link) = sent.link() {
+            self.pool.get(link).note_silence();
         }
         Err(sent.deadline_passed(deadline, writes))
     }
@@ -166,20 +177,21 @@ impl<D: Driver> Runner<D> {
         let mut route = Route::default();
         let mut pause = FIRST_PAUSE;
         loop {
-            let mut live = self.link.live().await?;
-            sent.set(true);
+            let (nth, link) = self.pool.pick();
+            let mut live = link.live().await?;
+            sent.on(nth);
             let error = match D::send(&mut live.connection, job, &route).await {
                 Ok(reply) => {
-                    self.link.note_answer();
+                    link.note_answer();
                     return Ok(reply);
                 }
                 Err(error) => error,
             };
             match D::failure(&error) {
                 Failure::Reply(fault) => {
-                    self.link.note_answer();
-                    sent.set(false);
-                    if !fault.is_retried() || !self.prepare_retry(fault, &error, &live, &mut route)
+                    link.note_answer();
+                    sent.back();
+                    if !fault.is_retried() || !link.prepare_retry(fault, &error, &live, &mut route)
                     {
                         return Err(fault.into_error(error));
                     }
@@ -191,14 +203,16 @@ impl<D: Driver> Runner<D> {
                 failure => {
                     // A cluster's client renews what it lost of many connections; the others are still good.
                     if !D::is_cluster(&live.connection) {
-                        self.link.drop_broken(&live);
+                        link.drop_broken(&live);
                     }
                     return Err(failure.into_error(error, job.writes()));
                 }
             }
         }
     }
+}
 
+impl<D: Driver> Link<D> {
     /// Makes ready to send again what did not run; returns whether that makes sense.
     fn prepare_retry(
         &self,
@@ -218,7 +232,7 @@ impl<D: Driver> Runner<D> {
             _ => {
                 route.redirect = None;
                 if fault == Fault::Demoted && !is_cluster {
-                    self.link.drop_broken(live);
+                    self.drop_broken(live);
                 }
             }
         }

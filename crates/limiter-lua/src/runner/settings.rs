@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use limiter_core::{Clock, RandomSource};
 
-use super::SystemRandom;
+use super::{Connections, SystemRandom};
 use crate::KeyLayout;
 
 /// What a store can be told, whatever its client. The builders of the adapters say what each of them means.
@@ -17,6 +17,8 @@ pub struct Settings {
     pub deadline: Duration,
     /// How long connecting may take.
     pub connect_timeout: Duration,
+    /// How many connections calls are spread over.
+    pub connections: Connections,
     /// The clock to decide by; the server's own if there is none.
     pub clock: Option<Arc<dyn Clock>>,
     /// Where suppressing windows draw from.
@@ -36,6 +38,7 @@ impl Default for Settings {
             layout: KeyLayout::default(),
             deadline: Self::DEFAULT_DEADLINE,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            connections: Connections::ONE,
             clock: None,
             random: Arc::new(SystemRandom),
         }
@@ -48,6 +51,7 @@ impl std::fmt::Debug for Settings {
             .field("prefix", &self.layout.prefix())
             .field("deadline", &self.deadline)
             .field("connect_timeout", &self.connect_timeout)
+            .field("connections", &self.connections.get())
             .field("own_clock", &self.clock.is_some())
             .finish_non_exhaustive()
     }
