@@ -7,6 +7,7 @@ use http::Response;
 use http::request::Parts;
 use limiter_core::{KeyResolver, RateLimiter};
 
+use crate::complaints::Complaints;
 use crate::rate_limit::{InvalidRateLimit, Keys};
 use crate::route_rule::{InvalidRoute, RouteTable};
 use crate::settings::{OnRejection, Settings, Skip};
@@ -170,7 +171,7 @@ impl RateLimitLayerBuilder {
             client_ip: self.client_ip,
             skip: self.skip,
             on_rejection: self.on_rejection,
-            complained: false.into(),
+            complaints: Complaints::default(),
         }))
     }
 }

@@ -2,9 +2,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::pedantic)]
 
+mod abuse;
 mod access_list;
 mod builder;
 mod client_ip;
+mod complaints;
 #[cfg(feature = "axum")]
 mod extract;
 mod headers;
@@ -24,6 +26,9 @@ mod settings;
 #[cfg(feature = "axum")]
 mod tokio_timer;
 
+pub use abuse::{
+    AbuseFuture, AbuseLayer, AbuseLayerBuilder, AbuseService, Attempt, AttemptOutcome, Counting,
+};
 pub use access_list::{AccessList, InvalidNetwork};
 pub use builder::{InvalidLayer, RateLimitLayerBuilder};
 pub use client_ip::{ClientIp, InvalidClientIp, InvalidProxies, TrustedProxies};

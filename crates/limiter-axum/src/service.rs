@@ -122,12 +122,12 @@ fn show(scope: &Arc<Scope>, parts: &mut Parts) {
 fn show(_: &Arc<Scope>, _: &mut Parts) {}
 
 #[cfg(feature = "tonic")]
-fn is_grpc(parts: &Parts) -> bool {
+pub(crate) fn is_grpc(parts: &Parts) -> bool {
     crate::rejection::is_grpc(&parts.headers)
 }
 
 #[cfg(not(feature = "tonic"))]
-const fn is_grpc(_: &Parts) -> bool {
+pub(crate) const fn is_grpc(_: &Parts) -> bool {
     false
 }
 

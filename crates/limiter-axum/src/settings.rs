@@ -1,7 +1,6 @@
 //! What a layer was told: shared by all its clones.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -9,8 +8,8 @@ use http::{Method, Response};
 use limiter_core::{RateLimiter, RequestSource};
 
 use crate::access_list::Access;
+use crate::complaints::Complaints;
 use crate::rate_limit::{CheckedLimit, Keys};
-use crate::rejection::RejectionReason;
 use crate::route_rule::{Found, RouteTable};
 use crate::{AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, Rejection};
 
@@ -28,7 +27,7 @@ pub(crate) struct Settings {
     pub(crate) client_ip: ClientIp,
     pub(crate) skip: Skip,
     pub(crate) on_rejection: Option<OnRejection>,
-    pub(crate) complained: AtomicBool,
+    pub(crate) complaints: Complaints,
 }
 
 /// Which requests are not looked at.
@@ -40,7 +39,7 @@ pub(crate) struct Skip {
 }
 
 impl Skip {
-    fn applies_to(&self, parts: &Parts) -> bool {
+    pub(crate) fn applies_to(&self, parts: &Parts) -> bool {
         (self.preflight && is_preflight(parts))
             || (!self.paths.is_empty() && {
                 let path = HttpRequest::new(parts).path();
@@ -130,15 +129,7 @@ impl Settings {
         }
     }
 
-    /// Tells the operator of a limit that is set up wrongly: aloud the first time, lest callers flood the log.
     pub(crate) fn complain(&self, rejection: &Rejection) {
-        if rejection.reason() != RejectionReason::Misconfigured {
-            return;
-        }
-        if self.complained.swap(true, Ordering::Relaxed) {
-            tracing::debug!(target: "limiter", "{rejection}");
-        } else {
-            tracing::error!(target: "limiter", "{rejection}");
-        }
+        self.complaints.about(rejection);
     }
 }

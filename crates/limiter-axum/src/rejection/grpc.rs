@@ -43,7 +43,9 @@ pub(super) fn response(rejection: &Rejection) -> Response<Bytes> {
 
 fn code(rejection: &Rejection) -> Code {
     match (rejection.reason(), rejection.status()) {
-        (RejectionReason::LimitExceeded, _) => Code::ResourceExhausted,
+        (RejectionReason::LimitExceeded | RejectionReason::TooManyAttempts, _) => {
+            Code::ResourceExhausted
+        }
         (RejectionReason::StoreUnavailable, _) => Code::Unavailable,
         (RejectionReason::CostTooLarge, _) => Code::OutOfRange,
         (RejectionReason::Forbidden, _) => Code::PermissionDenied,

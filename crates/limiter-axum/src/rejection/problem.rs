@@ -5,6 +5,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
+use limiter_core::RefusalContext;
 
 use super::{Rejection, RejectionReason};
 
@@ -15,6 +16,9 @@ pub(super) fn response(rejection: &Rejection) -> Response<Bytes> {
     let status = rejection.status();
     let (kind, title) = match rejection.reason() {
         RejectionReason::LimitExceeded => (Some("quota-exceeded"), "Quota Exceeded"),
+        RejectionReason::TooManyAttempts => {
+            (Some("abnormal-usage-detected"), "Abnormal Usage Detected")
+        }
         RejectionReason::StoreUnavailable => (
             Some("temporary-reduced-capacity"),
             "Temporary Reduced Capacity",
@@ -29,8 +33,8 @@ pub(super) fn response(rejection: &Rejection) -> Response<Bytes> {
     body.text("title", title);
     body.raw("status", status.as_u16());
     body.text("detail", rejection.detail());
-    if rejection.reason() == RejectionReason::LimitExceeded {
-        let violated: Vec<String> = rejection.violated_plans().map(quoted).collect();
+    let violated: Vec<String> = rejection.violated_plans().map(quoted).collect();
+    if !violated.is_empty() {
         body.raw(
             "violated-policies",
             format_args!("[{}]", violated.join(",")),
@@ -38,6 +42,14 @@ pub(super) fn response(rejection: &Rejection) -> Response<Bytes> {
     }
     if let Some(seconds) = rejection.retry_after_seconds() {
         body.raw("retryAfter", seconds);
+    }
+    if let Some(refusal) = rejection.refusal() {
+        body.text("code", refusal.code().as_str());
+        let retry_after_secs = rejection.retry_after_seconds();
+        body.raw("context", RefusalContext { retry_after_secs });
+        if let Some(details) = refusal.details() {
+            body.text("details", details);
+        }
     }
     let mut response = Response::new(body.finish());
     *response.status_mut() = status;

@@ -1,24 +1,26 @@
 //! [`Rejection`]: a request that is turned away.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Response, StatusCode};
-use limiter_core::{CheckError, Decision, Enforcement, Outcome, UnresolvedKey};
+use limiter_core::{
+    CheckError, Decision, Enforcement, Outcome, PlanName, Refusal, RefusalCode, UnresolvedKey,
+};
 
 use super::{RejectionBody, problem};
-use crate::MissingKey;
 use crate::headers::{self, keep_longest, whole_seconds};
-use crate::settings::Settings;
+use crate::settings::{OnRejection, Settings};
+use crate::{HeaderStyle, MissingKey};
 
 /// A request that is turned away, and all that is known of why. What replaces the usual answer is given one of these.
 ///
 /// | reason | status |
 /// |---|---|
 /// | [`LimitExceeded`](RejectionReason::LimitExceeded) | 429 |
+/// | [`TooManyAttempts`](RejectionReason::TooManyAttempts) | 429 |
 /// | [`StoreUnavailable`](RejectionReason::StoreUnavailable) | 503 |
 /// | [`NoKey`](RejectionReason::NoKey) | 400, 401 or 500, as the layer says |
 /// | [`Forbidden`](RejectionReason::Forbidden) | 403 |
@@ -33,8 +35,10 @@ struct Inner {
     status: StatusCode,
     detail: String,
     decision: Option<Decision>,
+    refusal: Option<(Refusal, PlanName)>,
     grpc: bool,
-    settings: Option<Arc<Settings>>,
+    style: Option<HeaderStyle>,
+    hook: Option<OnRejection>,
 }
 
 /// Why a request is turned away.
@@ -43,6 +47,8 @@ struct Inner {
 pub enum RejectionReason {
     /// A plan has no room.
     LimitExceeded,
+    /// Attempts are blocked, by the abuse limiter.
+    TooManyAttempts,
     /// The store failed, and the policy is to fail closed.
     StoreUnavailable,
     /// The request lacks what its limit goes by, or has it in a form that makes no key.
@@ -65,8 +71,10 @@ impl Rejection {
             status,
             detail: detail.into(),
             decision: None,
+            refusal: None,
             grpc: false,
-            settings: None,
+            style: None,
+            hook: None,
         }))
     }
 
@@ -117,6 +125,27 @@ impl Rejection {
         }
     }
 
+    /// Turns an attempt away that the guard of `policy` refused.
+    pub(crate) fn by_refusal(refusal: Refusal, policy: PlanName) -> Self {
+        let (reason, status) = match refusal.code() {
+            RefusalCode::TooManyAttempts | RefusalCode::RateLimited => (
+                RejectionReason::TooManyAttempts,
+                StatusCode::TOO_MANY_REQUESTS,
+            ),
+            RefusalCode::ServiceUnavailable => (
+                RejectionReason::StoreUnavailable,
+                StatusCode::SERVICE_UNAVAILABLE,
+            ),
+            _ => (
+                RejectionReason::Misconfigured,
+                StatusCode::INTERNAL_SERVER_ERROR,
+            ),
+        };
+        let mut rejection = Self::new(reason, status, refusal.message());
+        rejection.0.refusal = Some((refusal, policy));
+        rejection
+    }
+
     /// Turns a request without a key away, unless it is to be let pass.
     pub(crate) fn by_missing_key(error: &UnresolvedKey, rule: MissingKey) -> Option<Self> {
         let status = match (error, rule) {
@@ -151,8 +180,14 @@ impl Rejection {
     }
 
     /// Answers as `settings` say, in the form that the caller speaks.
-    pub(crate) fn answered_by(mut self, settings: &Arc<Settings>, grpc: bool) -> Self {
-        self.0.settings = Some(Arc::clone(settings));
+    pub(crate) fn answered_by(mut self, settings: &Settings, grpc: bool) -> Self {
+        self.0.style = Some(settings.header_style.clone());
+        self.answered_with(settings.on_rejection.as_ref(), grpc)
+    }
+
+    /// Answers with what `hook` makes of it, in the form that the caller speaks.
+    pub(crate) fn answered_with(mut self, hook: Option<&OnRejection>, grpc: bool) -> Self {
+        self.0.hook = hook.cloned();
         self.0.grpc = grpc;
         self
     }
@@ -181,11 +216,18 @@ impl Rejection {
         self.0.decision.as_ref()
     }
 
+    /// Returns the refusal of the abuse limiter, if it was one.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.0.refusal.as_ref().map(|(refusal, _)| refusal)
+    }
+
     /// Returns how long to wait, if waiting helps.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0.reason {
             RejectionReason::LimitExceeded => self.decision()?.retry_after(),
+            RejectionReason::TooManyAttempts => self.refusal()?.retry_after(),
             RejectionReason::StoreUnavailable => Some(UNAVAILABLE_WAIT),
             _ => None,
         }
@@ -197,13 +239,16 @@ impl Rejection {
         self.retry_after().map(whole_seconds)
     }
 
-    /// Returns the names of the plans that denied.
+    /// Returns the names of the plans that denied, or of the policy that blocked.
     pub fn violated_plans(&self) -> impl Iterator<Item = &str> {
         let plans = self.decision().map(Decision::plans).unwrap_or_default();
-        plans
+        let denied = plans
             .iter()
             .filter(|plan| !plan.admits && plan.enforcement == Enforcement::Enforced)
-            .map(|plan| plan.name.as_str())
+            .map(|plan| plan.name.as_str());
+        let blocked = self.0.reason == RejectionReason::TooManyAttempts;
+        let policy = self.0.refusal.as_ref().filter(|_| blocked);
+        denied.chain(policy.map(|(_, policy)| policy.as_str()))
     }
 
     /// Makes the usual answer, `application/problem+json`; a hook may change it and hand it on.
@@ -215,7 +260,6 @@ impl Rejection {
     /// Makes the whole answer: what the hook says, or else the usual one, with the fields that every refusal has.
     #[must_use]
     pub fn into_http<B: RejectionBody>(self) -> Response<B> {
-        let settings = self.0.settings.as_deref();
         let mut response = self.bare_response();
         let status = response.status();
         let headers = response.headers_mut();
@@ -224,8 +268,8 @@ impl Rejection {
         if let Some(seconds) = self.retry_after_seconds() {
             keep_longest(seconds, headers);
         }
-        if let (Some(settings), Some(decision)) = (settings, self.decision()) {
-            headers::write(&settings.header_style, decision, status, headers);
+        if let (Some(style), Some(decision)) = (&self.0.style, self.decision()) {
+            headers::write(style, decision, status, headers);
         }
         response.map(B::from_bytes)
     }
@@ -235,8 +279,7 @@ impl Rejection {
         if self.0.grpc {
             return super::grpc::response(self);
         }
-        let settings = self.0.settings.as_deref();
-        match settings.and_then(|settings| settings.on_rejection.as_ref()) {
+        match &self.0.hook {
             Some(answer) => answer(self),
             None => self.problem(),
         }

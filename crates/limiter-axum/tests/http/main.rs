@@ -7,6 +7,8 @@
     reason = "a value that a test makes is good, or the test fails"
 )]
 
+mod abuse;
+mod abuse_faults;
 mod access;
 mod bursts;
 mod extractors;

@@ -1,0 +1,211 @@
+//! [`AbuseLayer`]: the abuse limiter on a route.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, request, response};
+use limiter_core::{AbuseGuard, KeyResolver};
+use tower_layer::Layer;
+
+use super::settings::AbuseSettings;
+use super::{AbuseService, AttemptOutcome, Counting};
+use crate::settings::Skip;
+use crate::{MissingKey, Rejection};
+
+/// Counts attempts on a route, turns away who made too many, and forgives who gets it right.
+///
+/// A request that meets a block gets 429 with `Retry-After` and a problem body, in which `context.retryAfter` has the wait as
+/// well; the handler does not run. What the response's status says of an attempt, [`AttemptOutcome::of_response`] tells; the
+/// handler knows better, and says so with [`Attempt`](crate::Attempt). All clones share one state.
+///
+/// | case | [`Counting::Attempts`] (default) | [`Counting::Failures`] |
+/// |---|---|---|
+/// | a request comes | counted, before the handler runs | not counted, unless it meets a block |
+/// | it failed | - | counted |
+/// | it succeeded | earlier attempts are forgiven | the same |
+/// | neither, or an error of the inner service | stays counted | not counted |
+/// | the handler panics | stays counted | not counted, unless it had said `failed` |
+/// | the caller hangs up | stays counted; forgiven if the handler had said `succeeded` | counted, unless it had said otherwise |
+/// | several layers with one policy and one key | counted once | counted once |
+/// | the store is away | as the guard's failure policy says: a local store, 503, or let pass | the same |
+///
+/// What becomes of a caller that hangs up is done by a task on tokio, and needs the feature `axum`.
+///
+/// # Cancel safety
+/// A caller that goes away while its attempt is being counted may have been counted, once.
+///
+/// # Examples
+/// ```
+/// use axum::{Router, http::StatusCode, routing::post};
+/// use limiter_axum::{AbuseLayer, ClientIp};
+/// use limiter_core::AbuseGuard;
+///
+/// async fn sign_in(password: String) -> StatusCode {
+///     if password == "hunter2" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+/// }
+///
+/// fn app(guard: AbuseGuard) -> Router {
+///     Router::new().route("/login", post(sign_in).route_layer(AbuseLayer::new(guard, ClientIp::peer())))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct AbuseLayer {
+    settings: Arc<AbuseSettings>,
+}
+
+impl AbuseLayer {
+    /// Counts the attempts of whoever `key` finds.
+    #[must_use]
+    pub fn new(guard: AbuseGuard, key: impl KeyResolver + 'static) -> Self {
+        Self::builder(guard).key(key).build()
+    }
+
+    /// Starts a layer with other than the usual settings.
+    pub fn builder(guard: AbuseGuard) -> AbuseLayerBuilder {
+        AbuseLayerBuilder {
+            settings: AbuseSettings {
+                guard: Arc::new(guard),
+                key: None,
+                counting: Counting::default(),
+                forgives: true,
+                judge: Arc::new(AttemptOutcome::of_response),
+                missing_key: MissingKey::default(),
+                skip: Skip::default(),
+                on_rejection: None,
+                complaints: crate::complaints::Complaints::default(),
+            },
+        }
+    }
+}
+
+impl<S> Layer<S> for AbuseLayer {
+    type Service = AbuseService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        AbuseService::new(inner, Arc::clone(&self.settings))
+    }
+}
+
+impl fmt::Debug for AbuseLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbuseLayer")
+            .field("policy", self.settings.guard.policy().name())
+            .field("counting", &self.settings.counting)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds an [`AbuseLayer`].
+///
+/// | setting | default |
+/// |---|---|
+/// | [`key`](Self::key) | none: only the keys that the handler names |
+/// | [`counting`](Self::counting) | [`Counting::Attempts`] |
+/// | [`judge`](Self::judge) | [`AttemptOutcome::of_response`] |
+/// | [`never_forgive`](Self::never_forgive) | a success forgives |
+/// | [`missing_key`](Self::missing_key) | [`MissingKey::BadRequest`] |
+/// | [`skip_preflight`](Self::skip_preflight), [`skip_if`](Self::skip_if) | every request is an attempt |
+/// | [`on_rejection`](Self::on_rejection) | `application/problem+json` |
+///
+/// # Examples
+/// ```
+/// use http::StatusCode;
+/// use limiter_axum::{AbuseLayer, AttemptOutcome, ClientIp, Counting};
+/// use limiter_core::AbuseGuard;
+///
+/// fn against_scanners(guard: AbuseGuard) -> AbuseLayer {
+///     AbuseLayer::builder(guard)
+///         .key(ClientIp::peer())
+///         .counting(Counting::Failures)
+///         .judge(|response| match response.status {
+///             StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => AttemptOutcome::Failed,
+///             _ => AttemptOutcome::Undecided,
+///         })
+///         .build()
+/// }
+/// ```
+#[must_use = "a builder does nothing until it builds"]
+pub struct AbuseLayerBuilder {
+    settings: AbuseSettings,
+}
+
+impl AbuseLayerBuilder {
+    /// Sets whose attempts the requests are. Without it only those count that the handler names with
+    /// [`Attempt::by`](crate::Attempt::by).
+    pub fn key(mut self, resolver: impl KeyResolver + 'static) -> Self {
+        self.settings.key = Some(Arc::new(resolver));
+        self
+    }
+
+    /// Sets what counts as an attempt, and when.
+    pub const fn counting(mut self, counting: Counting) -> Self {
+        self.settings.counting = counting;
+        self
+    }
+
+    /// Sets how the head of a response tells how an attempt ended, where the handler says nothing.
+    pub fn judge(
+        mut self,
+        judge: impl Fn(&response::Parts) -> AttemptOutcome + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.judge = Arc::new(judge);
+        self
+    }
+
+    /// Lets no success forgive: attempts leave their windows by time alone. Right where one caller can succeed and fail in turn,
+    /// as with an account of its own among those it guesses.
+    pub const fn never_forgive(mut self) -> Self {
+        self.settings.forgives = false;
+        self
+    }
+
+    /// Sets what becomes of a request that lacks what the key is made of.
+    pub const fn missing_key(mut self, rule: MissingKey) -> Self {
+        self.settings.missing_key = rule;
+        self
+    }
+
+    /// Does not look at CORS preflights: `OPTIONS` with `Origin` and `Access-Control-Request-Method`.
+    pub const fn skip_preflight(mut self) -> Self {
+        self.settings.skip.preflight = true;
+        self
+    }
+
+    /// Does not look at requests that `condition` is true of.
+    pub fn skip_if(
+        mut self,
+        condition: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.skip.conditions.push(Arc::new(condition));
+        self
+    }
+
+    /// Answers requests that are turned away with what `answer` makes of them.
+    ///
+    /// `Retry-After` and `Cache-Control: no-store` are added to it; a longer `Retry-After` and another `Cache-Control` stay.
+    /// gRPC requests are answered as gRPC in any case.
+    pub fn on_rejection(
+        mut self,
+        answer: impl Fn(&Rejection) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.on_rejection = Some(Arc::new(answer));
+        self
+    }
+
+    /// Builds the layer.
+    #[must_use]
+    pub fn build(self) -> AbuseLayer {
+        AbuseLayer {
+            settings: Arc::new(self.settings),
+        }
+    }
+}
+
+impl fmt::Debug for AbuseLayerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbuseLayerBuilder")
+            .field("policy", self.settings.guard.policy().name())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! [`AbuseService`]: a service behind an abuse layer.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use super::ledger::Ledger;
+use super::settings::AbuseSettings;
+use super::{AbuseFuture, Attempt, AttemptOutcome};
+use crate::service::is_grpc;
+use crate::{Rejection, RejectionBody};
+
+/// A service whose requests are attempts. Made by [`AbuseLayer`](crate::AbuseLayer).
+#[derive(Clone)]
+pub struct AbuseService<S> {
+    inner: S,
+    settings: Arc<AbuseSettings>,
+}
+
+impl<S> AbuseService<S> {
+    pub(super) const fn new(inner: S, settings: Arc<AbuseSettings>) -> Self {
+        Self { inner, settings }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for AbuseService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+    R: RejectionBody + Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = AbuseFuture<R, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that was polled ready is called; its clone may not be ready yet.
+        let clone = self.inner.clone();
+        let ready = mem::replace(&mut self.inner, clone);
+        AbuseFuture::new(serve(ready, request, Arc::clone(&self.settings)))
+    }
+}
+
+async fn serve<S, B, R>(
+    mut ready: S,
+    request: Request<B>,
+    settings: Arc<AbuseSettings>,
+) -> Result<Response<R>, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: RejectionBody,
+{
+    let (mut parts, body) = request.into_parts();
+    let attempt = Attempt {
+        ledger: ledger_of(&parts.extensions),
+        exempt: settings.skip.applies_to(&parts),
+        grpc: is_grpc(&parts),
+        settings,
+    };
+    if let Err(rejection) = enter(&attempt, &parts).await {
+        return Ok(rejection.into_http());
+    }
+    parts.extensions.insert(attempt.clone());
+    let open = Open(Some(attempt));
+    let served = ready.call(Request::from_parts(parts, body)).await;
+    match served {
+        Ok(response) => {
+            let (head, body) = response.into_parts();
+            open.settle(Some(&head)).await;
+            Ok(Response::from_parts(head, body))
+        }
+        Err(error) => {
+            open.settle(None).await;
+            Err(error)
+        }
+    }
+}
+
+/// Finds the ledger of a layer further out, so that a request has one only.
+fn ledger_of(extensions: &http::Extensions) -> Arc<Ledger> {
+    let outer = extensions.get::<Attempt>();
+    outer.map_or_else(Arc::default, |attempt| Arc::clone(&attempt.ledger))
+}
+
+/// Lets the attempt of whoever the layer goes by in.
+async fn enter(attempt: &Attempt, parts: &http::request::Parts) -> Result<(), Rejection> {
+    if attempt.exempt {
+        return Ok(());
+    }
+    let settings = &attempt.settings;
+    let key = settings
+        .key_of(parts)
+        .map_err(|rejection| settings.turned_away(rejection, attempt.grpc))?;
+    match key {
+        Some(key) => attempt.by(&key).await,
+        None => Ok(()),
+    }
+}
+
+/// An attempt that was let in. Dropped before there is a response, it is settled all the same.
+struct Open(Option<Attempt>);
+
+impl Open {
+    /// Does what is due: by the handler's word, or else by the response, if there is one.
+    async fn settle(mut self, response: Option<&http::response::Parts>) {
+        let Some(attempt) = self.0.take() else {
+            return;
+        };
+        let by_response = || {
+            response.map_or(AttemptOutcome::Undecided, |response| {
+                (attempt.settings.judge)(response)
+            })
+        };
+        let outcome = attempt.ledger.word().unwrap_or_else(by_response);
+        attempt.ledger.settle(&attempt.settings, outcome).await;
+    }
+}
+
+impl Drop for Open {
+    /// The caller hung up, or the handler panicked. Who hangs up must not get a free guess; a panic is nobody's guess.
+    fn drop(&mut self) {
+        let Some(attempt) = self.0.take() else {
+            return;
+        };
+        let outcome = attempt
+            .ledger
+            .word()
+            .unwrap_or(if std::thread::panicking() {
+                AttemptOutcome::Undecided
+            } else {
+                AttemptOutcome::Failed
+            });
+        settle_later(attempt, outcome);
+    }
+}
+
+#[cfg(feature = "axum")]
+fn settle_later(attempt: Attempt, outcome: AttemptOutcome) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move { attempt.ledger.settle(&attempt.settings, outcome).await });
+    }
+}
+
+#[cfg(not(feature = "axum"))]
+fn settle_later(_: Attempt, _: AttemptOutcome) {}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for AbuseService<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AbuseService")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}

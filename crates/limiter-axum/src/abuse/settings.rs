@@ -1,0 +1,63 @@
+//! What an abuse layer was told: shared by all its clones.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::response;
+use limiter_core::{AbuseGuard, Key, KeyResolver, Refusal};
+
+use super::AttemptOutcome;
+use crate::complaints::Complaints;
+use crate::settings::{OnRejection, Skip};
+use crate::{HttpRequest, MissingKey, Rejection};
+
+/// What counts as an attempt, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Counting {
+    /// Each request is an attempt, counted before the handler runs; a success forgives. No burst gets past it, and nobody gets
+    /// a free guess by hanging up: right for sign-in pages and codes.
+    #[default]
+    Attempts,
+    /// Only failures count, once they are known; requests meet blocks that are in force. Right around many routes, against who
+    /// collects failures. Requests that are under way together when the block starts are all served.
+    Failures,
+}
+
+pub(crate) type Judge = Arc<dyn Fn(&response::Parts) -> AttemptOutcome + Send + Sync>;
+
+pub(crate) struct AbuseSettings {
+    pub(crate) guard: Arc<AbuseGuard>,
+    pub(crate) key: Option<Arc<dyn KeyResolver>>,
+    pub(crate) counting: Counting,
+    pub(crate) forgives: bool,
+    pub(crate) judge: Judge,
+    pub(crate) missing_key: MissingKey,
+    pub(crate) skip: Skip,
+    pub(crate) on_rejection: Option<OnRejection>,
+    pub(crate) complaints: Complaints,
+}
+
+impl AbuseSettings {
+    /// Finds whose attempt a request is: nobody's here if the layer has no key, or lets requests without one pass.
+    pub(super) fn key_of(&self, parts: &Parts) -> Result<Option<Key>, Rejection> {
+        let Some(resolver) = &self.key else {
+            return Ok(None);
+        };
+        match resolver.resolve(&HttpRequest::new(parts)) {
+            Ok(key) => Ok(Some(key)),
+            Err(error) => Rejection::by_missing_key(&error, self.missing_key).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Makes the answer to an attempt that `guard` refused.
+    pub(super) fn refused(&self, guard: &AbuseGuard, refusal: Refusal, grpc: bool) -> Rejection {
+        let policy = guard.policy().name().clone();
+        self.turned_away(Rejection::by_refusal(refusal, policy), grpc)
+    }
+
+    pub(super) fn turned_away(&self, rejection: Rejection, grpc: bool) -> Rejection {
+        self.complaints.about(&rejection);
+        rejection.answered_with(self.on_rejection.as_ref(), grpc)
+    }
+}
