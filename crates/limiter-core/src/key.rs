@@ -106,6 +106,13 @@ impl TryFrom<&str> for Key {
     }
 }
 
+/// Sixteen bytes, such as a tag, are always a key.
+impl From<[u8; 16]> for Key {
+    fn from(bytes: [u8; 16]) -> Self {
+        Self(Repr::new(&bytes, bytes.len()))
+    }
+}
+
 impl std::str::FromStr for Key {
     type Err = InvalidKey;
 
@@ -144,6 +151,7 @@ mod tests {
             assert_eq!(Key::new(vec![7; len]).unwrap().as_bytes(), vec![7; len]);
         }
         assert_eq!(Key::new([7; 256]), Err(InvalidKey::TooLong { len: 256 }));
+        assert_eq!(Key::from([7; 16]), Key::new([7; 16]).unwrap());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
 const ALLOWED: &[(&str, &[&str])] = &[
     ("limiter-core", &[]),
     ("limiter-sessions", &["limiter-core"]),
-    ("limiter-lua", &["limiter-core"]),
+    ("limiter-lua", &["limiter-core", "limiter-sessions"]),
     ("limiter-memory", &["limiter-core", "limiter-sessions"]),
     (
         "limiter-redis",
@@ -21,7 +21,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("limiter-axum-macros", &[]),
     ("limiter-axum", &["limiter-core", "limiter-axum-macros"]),
-    ("limiter-testkit", &["limiter-core", "limiter-lua"]),
+    (
+        "limiter-testkit",
+        &["limiter-core", "limiter-lua", "limiter-sessions"],
+    ),
 ];
 
 /// Puts the others together, so it may depend on any of them.

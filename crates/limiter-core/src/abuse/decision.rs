@@ -166,8 +166,9 @@ impl AbuseDecision {
         self.failure.as_deref()
     }
 
-    /// Returns the event to tell an observer, if this decision's attempt started a block.
-    pub(super) fn event(&self) -> Option<BlockEvent> {
+    /// Returns the event that an observer is told, if this decision's attempt started a block.
+    #[must_use]
+    pub fn event(&self) -> Option<BlockEvent> {
         let scope = match (&self.outcome, &self.shadow_block) {
             (AbuseOutcome::Blocked { scope, .. }, _) => scope,
             (_, Some(block)) => &block.scope,
