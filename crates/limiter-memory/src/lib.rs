@@ -11,6 +11,8 @@ mod keeper;
 mod kept;
 mod origins;
 mod pages;
+#[cfg(feature = "sessions")]
+mod sessions;
 mod shard;
 mod store;
 mod sync;
@@ -21,6 +23,8 @@ mod table;
 pub use attempts::{AttemptStats, MemoryAbuseStore};
 pub use builder::{InvalidMaxKeys, MemoryStoreBuilder};
 pub use counters::MemoryStats;
+#[cfg(feature = "sessions")]
+pub use sessions::{MemorySessionStore, MemorySessionStoreBuilder};
 pub use store::MemoryStore;
 pub use system_clock::SystemClock;
 pub use system_random::SystemRandom;

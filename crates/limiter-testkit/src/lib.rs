@@ -9,6 +9,8 @@ mod model;
 mod model_store;
 mod runtime;
 mod seeded_random;
+#[cfg(feature = "sessions")]
+pub mod sessions;
 pub mod state_machine;
 mod store_laws;
 mod store_under_test;
