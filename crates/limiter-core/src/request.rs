@@ -19,33 +19,42 @@ pub const MAX_CHAIN: usize = 16;
 ///
 /// # Errors
 /// [`InvalidRequest`], as in the table.
+#[inline]
 pub fn check_request(plans: &[Plan], cost: Option<Cost>) -> Result<(), InvalidRequest> {
-    if plans.is_empty() {
-        return Err(InvalidRequest::NoPlans);
+    match plans {
+        [] => Err(InvalidRequest::NoPlans),
+        [plan] => check_cost(plan, cost),
+        plans => check_chain(plans, cost),
     }
+}
+
+fn check_chain(plans: &[Plan], cost: Option<Cost>) -> Result<(), InvalidRequest> {
     if plans.len() > MAX_CHAIN {
         return Err(InvalidRequest::TooManyPlans { plans: plans.len() });
     }
     for (nth, plan) in plans.iter().enumerate() {
-        if plans
-            .iter()
-            .take(nth)
-            .any(|earlier| earlier.name() == plan.name())
-        {
+        let mut earlier = plans.iter().take(nth);
+        if earlier.any(|earlier| earlier.name() == plan.name()) {
             return Err(InvalidRequest::DuplicatePlan {
                 plan: plan.name().clone(),
             });
         }
-        let max = plan.limit().max_cost();
-        if let Some(cost) = cost.filter(|cost| cost.get() > max) {
-            return Err(InvalidRequest::CostTooLarge {
-                plan: plan.name().clone(),
-                cost,
-                max,
-            });
-        }
+        check_cost(plan, cost)?;
     }
     Ok(())
+}
+
+#[inline]
+fn check_cost(plan: &Plan, cost: Option<Cost>) -> Result<(), InvalidRequest> {
+    let max = plan.limit().max_cost();
+    match cost {
+        Some(cost) if cost.get() > max => Err(InvalidRequest::CostTooLarge {
+            plan: plan.name().clone(),
+            cost,
+            max,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Says why a call can never be answered. Nothing was charged.

@@ -23,6 +23,19 @@ pub struct Verdict {
     pub plans: SmallVec<[PlanVerdict; 2]>,
 }
 
+impl Verdict {
+    /// Returns what a store answers that admits a request under one plan.
+    #[inline]
+    pub(crate) fn admitted_by_one(plan: PlanVerdict) -> Self {
+        Self {
+            source: Source::Store,
+            admitted: true,
+            retry_after: Duration::ZERO,
+            plans: SmallVec::from_buf_and_len([plan, PlanVerdict::default()], 1),
+        }
+    }
+}
+
 /// What one plan of a chain said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PlanVerdict {

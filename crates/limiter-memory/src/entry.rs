@@ -1,7 +1,7 @@
 //! [`Entry`]: what a slot holds of one key.
 
-use limiter_core::Timestamp;
 use limiter_core::math::{BucketState, FixedState, State};
+use limiter_core::{Rate, Timestamp};
 
 use crate::origins::{Kind, OriginId};
 
@@ -22,19 +22,28 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit.
-    #[inline]
     pub(crate) fn of_state(state: &State, origin: OriginId) -> Option<Self> {
-        let (since, until_us, part) = match state {
-            State::TokenBucket(state) => (state.seen(), state.full_at_us(), state.full_at_part()),
-            State::FixedWindow(state) => (state.began(), state.ends_at_us() - 1, state.used()),
-            State::SlidingWindow(_) | State::SuppressingWindow(_) => return None,
-        };
-        Some(Self {
-            since_us: since.as_micros(),
-            until_us,
-            part,
+        match state {
+            State::TokenBucket(state) => Some(Self::of_bucket(state, origin)),
+            State::FixedWindow(state) => Some(Self {
+                since_us: state.began().as_micros(),
+                until_us: state.ends_at_us() - 1,
+                part: state.used(),
+                origin: Some(origin),
+            }),
+            State::SlidingWindow(_) | State::SuppressingWindow(_) => None,
+        }
+    }
+
+    /// Keeps the numbers of a bucket, which is of `origin`.
+    #[inline]
+    pub(crate) fn of_bucket(state: &BucketState, origin: OriginId) -> Self {
+        Self {
+            since_us: state.seen().as_micros(),
+            until_us: state.full_at_us(),
+            part: state.full_at_part(),
             origin: Some(origin),
-        })
+        }
     }
 
     /// Says in which box the states are, and when the last of them expires.
@@ -73,16 +82,21 @@ impl Entry {
     }
 
     /// Returns the state that is kept right here, an expired one too.
-    #[inline]
     pub(crate) fn state(&self, kind: Kind) -> Option<State> {
-        let since = Timestamp::from_micros(self.since_us).ok()?;
         match kind {
-            Kind::Bucket(rate) => BucketState::from_parts(since, self.until_us, self.part, rate)
-                .map(State::TokenBucket),
+            Kind::Bucket(rate) => self.bucket(rate).map(State::TokenBucket),
             Kind::Fixed => {
-                FixedState::from_parts(since, self.until_us + 1, self.part).map(State::FixedWindow)
+                let began = Timestamp::from_micros(self.since_us).ok()?;
+                FixedState::from_parts(began, self.until_us + 1, self.part).map(State::FixedWindow)
             }
         }
+    }
+
+    /// Returns the bucket that is kept right here and refills at `rate`, an expired one too.
+    #[inline]
+    pub(crate) fn bucket(&self, rate: Rate) -> Option<BucketState> {
+        let seen = Timestamp::from_micros(self.since_us).ok()?;
+        BucketState::from_parts(seen, self.until_us, self.part, rate)
     }
 
     /// Returns the entry as a slot keeps it.

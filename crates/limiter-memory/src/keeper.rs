@@ -1,6 +1,6 @@
 //! [`Keeper`]: turns the states of a key into an entry, and back.
 
-use limiter_core::{Plan, Timestamp};
+use limiter_core::{BucketRule, Plan, PlanName, Timestamp};
 
 use crate::boxes::Boxes;
 use crate::entry::Entry;
@@ -118,6 +118,19 @@ impl Keeper {
         let id = entry.origin()?;
         let origin = self.origins.get(id)?;
         (origin.name == *plan.name()).then_some((id, origin.kind))
+    }
+
+    /// Returns the origin of an entry, if it is a bucket of the plan of that name and refills as `rule` says.
+    #[inline]
+    pub(crate) fn origin_of_bucket(
+        &self,
+        entry: Entry,
+        name: &PlanName,
+        rule: &BucketRule,
+    ) -> Option<OriginId> {
+        let id = entry.origin()?;
+        let origin = self.origins.get(id)?;
+        (origin.kind == Kind::Bucket(rule.rate()) && origin.name == *name).then_some(id)
     }
 
     /// Forgets the origins that no entry refers to, if they have become many; `rename` goes through all entries.

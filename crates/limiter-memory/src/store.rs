@@ -106,16 +106,15 @@ impl MemoryStore {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         check_request(plans, Some(cost))?;
-        let draw = self.draw(plans);
         let (mut shard, key, now) = self.open(key);
         if let [plan] = plans
-            && let Some(verdict) = shard.run_inline(key, plan, now, |state| {
-                math::decide(plans, std::slice::from_mut(state), now, cost, draw)
-            })
+            && let Limit::TokenBucket(rule) = plan.limit()
+            && let Some(decision) = shard.decide_bucket(key, plan.name(), rule, now, cost)
         {
             self.close(shard, now);
-            return Ok(verdict);
+            return Ok(decision.verdict(plan, rule, now, cost));
         }
+        let draw = self.draw(plans);
         let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
             math::decide(plans, states, now, cost, draw)
         });
@@ -188,6 +187,7 @@ impl MemoryStore {
     ///
     /// The time is read first, to hold the lock for as short as can be. Who then waits for the lock may find a newer
     /// state, and decides as if the clock had stepped back: as of the time in that state.
+    #[inline]
     fn open(&self, key: &Key) -> (MutexGuard<'_, Shard>, Fingerprint, Timestamp) {
         let key = self.secret.fingerprint(key);
         let now = self.clock.now();
@@ -195,6 +195,7 @@ impl MemoryStore {
     }
 
     /// Unlocks a shard, and tends the shards a little.
+    #[inline]
     fn close(&self, mut shard: MutexGuard<'_, Shard>, now: Timestamp) {
         let visit = shard.tend(now, &self.counters.0);
         drop(shard);

@@ -6,14 +6,35 @@ pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
 
+use std::hint::spin_loop;
 use std::sync::{PoisonError, TryLockError};
 
 /// Locks `mutex`. A holder that panicked left whole entries behind, so its lock is taken over.
+#[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    try_lock(mutex).unwrap_or_else(|| wait_for(mutex))
+}
+
+/// How often to look again before going to sleep, each time after twice as long: some microseconds in all.
+const LOOKS: u32 = 9;
+
+/// Waits for a lock. It is held for well under a microsecond, so to look again soon is cheaper than to sleep and be woken;
+/// to look less and less often lets the holder work in peace.
+#[cold]
+fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for look in 0..LOOKS {
+        for _ in 0..1_u32 << look {
+            spin_loop();
+        }
+        if let Some(guard) = try_lock(mutex) {
+            return guard;
+        }
+    }
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Locks `mutex` unless somebody else holds it.
+#[inline]
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -11,6 +11,7 @@ use crate::pages::{PAGE, Pages};
 /// removal shifts it back down, and no tombstone stays. A rebuild is one pass from front to back. There is no wrapping
 /// round: the last homes spill into a tail.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Table {
     pages: Pages,
     homes: usize,
@@ -42,6 +43,16 @@ impl Table {
     #[inline]
     pub(crate) fn slots(&self) -> &[Slot] {
         self.pages.words().as_chunks().0
+    }
+
+    /// Returns the entry of `key`, as a slot keeps it, to be replaced in place.
+    #[inline]
+    pub(crate) fn words_of(&mut self, key: Fingerprint) -> Option<&mut [u64; 3]> {
+        let home = home(key.place, self.homes);
+        let run = self.slots_mut().get_mut(home..)?;
+        let not_smaller = |slot: &&mut Slot| is_vacant(slot) || fingerprint(slot) >= key;
+        let [place, rest, words @ ..] = run.iter_mut().find(not_smaller)?;
+        (*place == key.place && *rest == key.rest).then_some(words)
     }
 
     /// Returns where the entry of `key` is, and the entry.
@@ -251,8 +262,8 @@ mod tests {
                 match step {
                     Step::Insert(key) => {
                         let new = Entry::of_box(nth, nth);
-                        match table.find(key) {
-                            Some((index, _)) => table.set(index, new),
+                        match table.words_of(key) {
+                            Some(words) => *words = new.to_words(),
                             None => table.insert(key, new),
                         }
                         model.insert(key, new);

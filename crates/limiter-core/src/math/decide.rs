@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::{Draw, State};
-use crate::{Cost, Plan, PlanVerdict, Source, Timestamp, Verdict};
+use crate::{Cost, Limit, Plan, PlanVerdict, Source, Timestamp, Verdict};
 
 /// Decides one request under all of `plans` and updates `states`: one place for each plan, in the same order.
 ///
@@ -20,23 +20,19 @@ pub fn decide(
     cost: Cost,
     draw: Draw,
 ) -> Verdict {
-    let mut answers = look(plans, states, now, cost, draw);
-    let admitted = enforced(plans, &answers).all(|answer| answer.admits);
-    for ((plan, state), answer) in plans.iter().zip(states.iter_mut()).zip(&mut answers) {
-        let before = state.take();
-        *state = if admitted && answer.admits {
-            Some(plan.limit().spend(before, now, cost))
-        } else {
-            plan.limit().observe_denied(before, now, cost)
-        };
+    let mut verdict = look(plans, states, now, cost, draw);
+    for ((plan, state), answer) in plans.iter().zip(states.iter_mut()).zip(&verdict.plans) {
+        charge(plan, state, verdict.admitted && answer.admits, now, cost);
     }
-    answer(plans, states, now, cost, answers)
+    complete(&mut verdict, plans, states, now, cost);
+    verdict
 }
 
 /// Returns what [`decide`] would answer, and changes nothing. Suppressing windows admit only what is certain to pass.
 pub fn peek(plans: &[Plan], states: &[Option<State>], now: Timestamp, cost: Cost) -> Verdict {
-    let answers = look(plans, states, now, cost, Draw::LOWEST);
-    answer(plans, states, now, cost, answers)
+    let mut verdict = look(plans, states, now, cost, Draw::LOWEST);
+    complete(&mut verdict, plans, states, now, cost);
+    verdict
 }
 
 /// Gives `cost` back under all of `plans`, at most what was spent, and returns how they stand for a request of `cost`.
@@ -47,46 +43,76 @@ pub fn refund(plans: &[Plan], states: &mut [Option<State>], now: Timestamp, cost
     peek(plans, states, now, cost)
 }
 
-type Answers = SmallVec<[PlanVerdict; 2]>;
-
+/// Says who admits the request. How the plans stand is left to [`complete`], which fills it in where it is: a verdict is
+/// large, and to move it costs more than the math.
 fn look(
     plans: &[Plan],
     states: &[Option<State>],
     now: Timestamp,
     cost: Cost,
     draw: Draw,
-) -> Answers {
-    let look_at = |(plan, state): (&Plan, Option<&State>)| {
-        let (admits, suppression) = plan.limit().admits(state, now, cost, draw);
-        let restarted = state.is_some_and(|state| {
-            !state.belongs_to(plan.limit()) && state.expires_at_us() > now.as_micros()
-        });
-        PlanVerdict {
-            admits,
-            suppression,
-            restarted,
-            ..PlanVerdict::default()
-        }
+) -> Verdict {
+    let mut verdict = Verdict {
+        source: Source::Store,
+        admitted: true,
+        retry_after: Duration::ZERO,
+        plans: SmallVec::new(),
     };
-    plans.iter().zip(in_step(states)).map(look_at).collect()
+    for (plan, state) in plans.iter().zip(in_step(states)) {
+        let answer = look_at(plan, state, now, cost, draw);
+        verdict.admitted &= answer.admits || !plan.is_enforced();
+        verdict.plans.push(answer);
+    }
+    verdict
+}
+
+#[inline]
+fn look_at(
+    plan: &Plan,
+    state: Option<&State>,
+    now: Timestamp,
+    cost: Cost,
+    draw: Draw,
+) -> PlanVerdict {
+    let (admits, suppression) = plan.limit().admits(state, now, cost, draw);
+    PlanVerdict {
+        admits,
+        suppression,
+        restarted: state.is_some_and(|state| {
+            !state.belongs_to(plan.limit()) && state.expires_at_us() > now.as_micros()
+        }),
+        ..PlanVerdict::default()
+    }
+}
+
+#[inline]
+fn charge(plan: &Plan, state: &mut Option<State>, spends: bool, now: Timestamp, cost: Cost) {
+    if spends || matches!(plan.limit(), Limit::SuppressingWindow(_)) {
+        plan.limit().spend(state, now, cost);
+    }
+}
+
+/// Fills in how a plan stands now.
+#[inline]
+fn stand(answer: &mut PlanVerdict, plan: &Plan, state: Option<&State>, now: Timestamp) {
+    answer.remaining = plan.limit().remaining(state, now);
+    answer.free_after_wait = answer.remaining;
+    let known = state.filter(|state| state.belongs_to(plan.limit()));
+    answer.reset_after = until(now, known.map_or(0, State::expires_at_us));
 }
 
 /// Fills in how the plans stand now, and when the request would pass if it was denied.
-fn answer(
+fn complete(
+    verdict: &mut Verdict,
     plans: &[Plan],
     states: &[Option<State>],
     now: Timestamp,
     cost: Cost,
-    mut answers: Answers,
-) -> Verdict {
-    let admitted = enforced(plans, &answers).all(|answer| answer.admits);
+) {
     let mut passes_at_us = now.as_micros();
-    for ((plan, state), answer) in plans.iter().zip(in_step(states)).zip(&mut answers) {
-        answer.remaining = plan.limit().remaining(state, now);
-        answer.free_after_wait = answer.remaining;
-        let known = state.filter(|state| state.belongs_to(plan.limit()));
-        answer.reset_after = until(now, known.map_or(0, State::expires_at_us));
-        if !admitted || !answer.admits {
+    for ((plan, state), answer) in plans.iter().zip(in_step(states)).zip(&mut verdict.plans) {
+        stand(answer, plan, state, now);
+        if !verdict.admitted || !answer.admits {
             let plan_passes_at_us = plan.limit().admits_at_us(state, now, cost);
             answer.retry_after = until(now, plan_passes_at_us);
             if plan.is_enforced() {
@@ -94,31 +120,14 @@ fn answer(
             }
         }
     }
-    let retry_after = if admitted {
-        Duration::ZERO
-    } else {
-        until(now, passes_at_us)
-    };
-    if !admitted {
-        let then = now.looking_ahead(retry_after);
-        for ((plan, state), answer) in plans.iter().zip(in_step(states)).zip(&mut answers) {
-            answer.free_after_wait = plan.limit().remaining(state, then);
-        }
+    if verdict.admitted {
+        return;
     }
-    Verdict {
-        source: Source::Store,
-        admitted,
-        retry_after,
-        plans: answers,
+    verdict.retry_after = until(now, passes_at_us);
+    let then = now.looking_ahead(verdict.retry_after);
+    for ((plan, state), answer) in plans.iter().zip(in_step(states)).zip(&mut verdict.plans) {
+        answer.free_after_wait = plan.limit().remaining(state, then);
     }
-}
-
-fn enforced<'a>(plans: &'a [Plan], answers: &'a Answers) -> impl Iterator<Item = &'a PlanVerdict> {
-    plans
-        .iter()
-        .zip(answers)
-        .filter(|(plan, _)| plan.is_enforced())
-        .map(|(_, answer)| answer)
 }
 
 /// Yields the states one by one, then `None` for ever, so that a short slice cannot cut a chain short.
@@ -129,6 +138,6 @@ fn in_step(states: &[Option<State>]) -> impl Iterator<Item = Option<&State>> {
         .chain(std::iter::repeat(None))
 }
 
-fn until(now: Timestamp, moment_us: u64) -> Duration {
+pub(super) fn until(now: Timestamp, moment_us: u64) -> Duration {
     Duration::from_micros(moment_us.saturating_sub(now.as_micros()))
 }

@@ -1,5 +1,6 @@
 //! The math: state, now, cost and draw to a verdict and the next state. Pure, and in whole numbers only.
 
+mod bucket_decision;
 mod decide;
 mod fixed_window;
 mod sliding_window;
@@ -9,6 +10,7 @@ mod suppression;
 mod token_bucket;
 mod window_log;
 
+pub use bucket_decision::BucketDecision;
 pub use decide::{decide, peek, refund};
 pub use fixed_window::FixedState;
 pub use state::State;

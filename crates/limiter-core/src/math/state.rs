@@ -75,6 +75,7 @@ impl State {
 /// The pure math of one plan. A state of another algorithm counts as none.
 impl Limit {
     /// Returns whether `cost` is admitted, and the share of requests being refused.
+    #[inline]
     pub(super) fn admits(
         &self,
         state: Option<&State>,
@@ -100,6 +101,7 @@ impl Limit {
     }
 
     /// Returns the first moment, not before `now`, at which `cost` is certain to be admitted if nobody asks.
+    #[inline]
     pub(super) fn admits_at_us(&self, state: Option<&State>, now: Timestamp, cost: Cost) -> u64 {
         match self {
             Self::TokenBucket(rule) => rule.admits_at_us(state.and_then(State::bucket), now, cost),
@@ -113,40 +115,33 @@ impl Limit {
         }
     }
 
-    /// Returns the state after an admitted request.
-    pub(super) fn spend(&self, state: Option<State>, now: Timestamp, cost: Cost) -> State {
-        match (self, state) {
-            (Self::TokenBucket(rule), state) => {
-                State::TokenBucket(rule.spend(state.as_ref().and_then(State::bucket), now, cost))
-            }
-            (Self::SlidingWindow(rule), Some(State::SlidingWindow(log))) => {
-                State::SlidingWindow(WindowLog::add(Some(log), rule, now, cost))
-            }
-            (Self::SlidingWindow(rule), _) => {
-                State::SlidingWindow(WindowLog::add(None, rule, now, cost))
-            }
-            (Self::SuppressingWindow(rule), Some(State::SuppressingWindow(log))) => {
-                State::SuppressingWindow(WindowLog::add(Some(log), rule.soft(), now, cost))
-            }
-            (Self::SuppressingWindow(rule), _) => {
-                State::SuppressingWindow(WindowLog::add(None, rule.soft(), now, cost))
-            }
-            (Self::FixedWindow(rule), state) => {
-                State::FixedWindow(rule.spend(state.as_ref().and_then(State::fixed), now, cost))
-            }
-        }
-    }
-
-    /// Returns the state after a denied request: unchanged, but that a suppressing window observes it.
-    pub(super) fn observe_denied(
-        &self,
-        state: Option<State>,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Option<State> {
+    /// Charges a request that is admitted, or that a suppressing window observes.
+    #[inline]
+    pub(super) fn spend(&self, state: &mut Option<State>, now: Timestamp, cost: Cost) {
         match self {
-            Self::SuppressingWindow(_) => Some(self.spend(state, now, cost)),
-            _ => state,
+            Self::TokenBucket(rule) => {
+                let bucket = rule.spend(state.as_ref().and_then(State::bucket), now, cost);
+                *state = Some(State::TokenBucket(bucket));
+            }
+            Self::SlidingWindow(rule) => {
+                let log = match state.take() {
+                    Some(State::SlidingWindow(log)) => Some(log),
+                    _ => None,
+                };
+                *state = Some(State::SlidingWindow(WindowLog::add(log, rule, now, cost)));
+            }
+            Self::SuppressingWindow(rule) => {
+                let log = match state.take() {
+                    Some(State::SuppressingWindow(log)) => Some(log),
+                    _ => None,
+                };
+                let log = WindowLog::add(log, rule.soft(), now, cost);
+                *state = Some(State::SuppressingWindow(log));
+            }
+            Self::FixedWindow(rule) => {
+                let window = rule.spend(state.as_ref().and_then(State::fixed), now, cost);
+                *state = Some(State::FixedWindow(window));
+            }
         }
     }
 
@@ -171,6 +166,7 @@ impl Limit {
     }
 
     /// Returns the units that are free at `now`.
+    #[inline]
     pub(super) fn remaining(&self, state: Option<&State>, now: Timestamp) -> u32 {
         match self {
             Self::TokenBucket(rule) => rule.remaining(state.and_then(State::bucket), now),

@@ -74,6 +74,7 @@ impl BucketState {
         (debt > 0).then(|| full_after(now.max(self.seen), debt, self.rate))
     }
 
+    #[inline]
     fn debt(&self, now: Timestamp) -> u128 {
         let now_us = now.max(self.seen).as_micros();
         match self.full_at_us.checked_sub(now_us) {
@@ -86,6 +87,7 @@ impl BucketState {
 }
 
 impl BucketRule {
+    #[inline]
     pub(crate) fn admits(&self, state: Option<&BucketState>, now: Timestamp, cost: Cost) -> bool {
         match state {
             None => cost.get() <= self.capacity(),
@@ -96,6 +98,7 @@ impl BucketRule {
     }
 
     /// Returns the first moment, not before `now`, at which `cost` fits if nobody spends.
+    #[inline]
     pub(crate) fn admits_at_us(
         &self,
         state: Option<&BucketState>,
@@ -120,6 +123,7 @@ impl BucketRule {
     /// Returns the bucket after `cost` was spent from it.
     ///
     /// A bucket that was charged at another rate keeps the tokens it lacks, rounded up to whole ones.
+    #[inline]
     pub(crate) fn spend(
         &self,
         state: Option<&BucketState>,
@@ -143,16 +147,19 @@ impl BucketRule {
     }
 
     /// Returns the whole tokens in the bucket.
+    #[inline]
     pub(crate) fn remaining(&self, state: Option<&BucketState>, now: Timestamp) -> u32 {
         let Some(state) = state else {
             return self.capacity();
         };
-        let missing = state.debt(now).div_ceil(token_ticks(state.rate));
+        let (whole, rest) = div_rem(state.debt(now), state.rate.period_us());
+        let missing = whole.saturating_add(u64::from(rest > 0));
         self.capacity()
             .saturating_sub(u32::try_from(missing).unwrap_or(u32::MAX))
     }
 
     /// Returns the most debt that leaves room for `cost`, in ticks of the rate that the bucket refills at.
+    #[inline]
     fn debt_allowing(&self, state: &BucketState, cost: Cost) -> Option<u128> {
         let rest = self.capacity().checked_sub(cost.get())?;
         Some(u128::from(rest) * token_ticks(state.rate))
@@ -163,16 +170,25 @@ fn token_ticks(rate: Rate) -> u128 {
     u128::from(rate.period_us())
 }
 
+#[inline]
 fn full_after(seen: Timestamp, debt: u128, rate: Rate) -> BucketState {
-    let units = u128::from(rate.units());
-    let full_at_us = seen.as_micros().saturating_add(to_u64(debt / units));
-    let full_at_part = u32::try_from(debt % units).unwrap_or(0);
+    let (wait_us, part) = div_rem(debt, rate.units().into());
     BucketState {
         seen,
-        full_at_us,
-        full_at_part,
+        full_at_us: seen.as_micros().saturating_add(wait_us),
+        full_at_part: u32::try_from(part).unwrap_or(0),
         rate,
     }
+}
+
+/// Divides, at the price of a division of 64 bits where that is enough: nearly always.
+#[inline]
+fn div_rem(ticks: u128, by: u64) -> (u64, u64) {
+    if let Ok(ticks) = u64::try_from(ticks) {
+        return (ticks / by, ticks % by);
+    }
+    let by = u128::from(by);
+    (to_u64(ticks / by), to_u64(ticks % by))
 }
 
 fn to_u64(ticks: u128) -> u64 {
