@@ -41,38 +41,47 @@ pub struct Governor {
 }
 
 impl Ours {
-    /// Sets the contestant up for `work`.
+    /// Sets the contestant up for `work`: every key has come once.
     #[must_use]
     pub fn new(work: &Workload) -> Self {
-        Self {
+        let mut this = Self {
             store: MemoryStore::new(),
             plans: plans(),
-            keys: keys(work),
-        }
+            keys: keys(&work.arrivals()),
+        };
+        this.decide_all();
+        this.keys = keys(&work.keys);
+        this
     }
 }
 
 impl Boxed {
-    /// Sets the contestant up for `work`.
+    /// Sets the contestant up for `work`: every key has come once.
     #[must_use]
     pub fn new(work: &Workload) -> Self {
-        Self {
+        let mut this = Self {
             store: Arc::new(MemoryStore::new()),
             plans: plans(),
-            keys: keys(work),
-        }
+            keys: keys(&work.arrivals()),
+        };
+        this.decide_all();
+        this.keys = keys(&work.keys);
+        this
     }
 }
 
 impl Governor {
-    /// Sets the contestant up for `work`.
+    /// Sets the contestant up for `work`: every key has come once.
     #[must_use]
     pub fn new(work: &Workload) -> Self {
         let per_second = PER_SECOND.try_into().unwrap_or(std::num::NonZeroU32::MIN);
-        Self {
+        let mut this = Self {
             limiter: RateLimiter::keyed(Quota::per_second(per_second)),
-            keys: work.keys.clone(),
-        }
+            keys: work.arrivals(),
+        };
+        this.decide_all();
+        this.keys.clone_from(&work.keys);
+        this
     }
 }
 
@@ -114,9 +123,6 @@ fn plans() -> [Plan; 1] {
     [Plan::new("gold", TokenBucket::per_second(PER_SECOND)).unwrap()]
 }
 
-fn keys(work: &Workload) -> Vec<Key> {
-    work.keys
-        .iter()
-        .filter_map(|key| Key::new(key).ok())
-        .collect()
+fn keys(texts: &[String]) -> Vec<Key> {
+    texts.iter().filter_map(|key| Key::new(key).ok()).collect()
 }

@@ -3,7 +3,8 @@
 /// A list of keys, to be asked for from front to back, again and again.
 ///
 /// Each mention of a key is a copy of its own, in the order of use, as if a request had just brought it: what is measured
-/// is the store, not the search for its input.
+/// is the store, not the search for its input. Before that, every key has come once, in [another order](Self::arrivals):
+/// users come back in no order, and a store must not gain by lying in memory as the list does.
 pub struct Workload {
     /// What to call it.
     pub name: &'static str,
@@ -65,6 +66,17 @@ impl Workload {
             repeats: 1,
             threads,
         }
+    }
+}
+
+impl Workload {
+    /// Each key once, in the order of their names.
+    #[must_use]
+    pub fn arrivals(&self) -> Vec<String> {
+        let mut keys = self.keys.clone();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 }
 
