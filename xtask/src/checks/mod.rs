@@ -65,7 +65,7 @@ pub(crate) fn interleavings(workspace: &Workspace) -> Result<(), Problem> {
         env::var("RUSTFLAGS").unwrap_or_default(),
         "--cfg shuttle".to_owned(),
     ];
-    let mut command = cargo(["test", "--release", "--package", "limiter-memory"]);
+    let mut command = cargo(["test", "--package", "limiter-memory"]);
     command
         .args(["--test", "shuttle", "--target-dir"])
         .arg(workspace.target_directory.join("shuttle"))
