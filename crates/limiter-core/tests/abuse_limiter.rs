@@ -8,11 +8,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use limiter_core::mock::{MockAbuseRepository, MockObserver};
+use limiter_core::mock::{MockAbuseRepository, MockClock, MockObserver, MockRandomSource};
 use limiter_core::{
     AbuseFailurePolicy, AbuseGuard, AbuseLimiter, AbuseOutcome, AbusePolicy, AbuseRepository,
-    AbuseVerdict, Block, BlockChange, Charge, DefaultAbuseLimiter, Enforcement, Key, Observer,
-    PlanName, Refusal, RefusalCode, Source, StoreError, Tier, Timestamp, hours, minutes,
+    AbuseVerdict, Block, BlockChange, BreakerState, Charge, CircuitBreaker, DefaultAbuseLimiter,
+    Enforcement, Key, Observer, PlanName, Refusal, RefusalCode, Source, StoreError, Tier,
+    Timestamp, hours, minutes,
 };
 
 fn key() -> Key {
@@ -356,4 +357,30 @@ async fn a_guard_tells_trouble_by_kind_and_details_only_when_asked() {
         refusal.details(),
         Some("store is misconfigured: upgrade all nodes: state of version 9")
     );
+}
+
+#[tokio::test]
+async fn an_open_breaker_records_nothing_and_the_policy_takes_over() {
+    let mut store = MockAbuseRepository::new();
+    store
+        .expect_record()
+        .times(20)
+        .returning(|_, _| Err(outage()));
+    let (mut clock, mut random) = (MockClock::new(), MockRandomSource::new());
+    clock.expect_now().return_const(Timestamp::EPOCH);
+    random.expect_next_u64().return_const(0_u64);
+    let breaker = Arc::new(CircuitBreaker::new(
+        Arc::new(store),
+        Arc::new(clock),
+        Arc::new(random),
+    ));
+    let limiter =
+        DefaultAbuseLimiter::with_failure_policy(breaker.clone(), AbuseFailurePolicy::FailClosed);
+    for _ in 0..30 {
+        let decision = limiter.record(&key(), &policy()).await;
+        assert_eq!(decision.source(), Source::FailClosed);
+    }
+    assert_eq!(breaker.state(), BreakerState::Open);
+    let refused = breaker.status(&key(), &policy()).await.unwrap_err();
+    assert!(refused.is_outage() && !refused.may_have_charged());
 }

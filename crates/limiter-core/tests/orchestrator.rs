@@ -356,7 +356,9 @@ fn no_jitter() -> Arc<MockRandomSource> {
     Arc::new(random)
 }
 
-async fn call(breaker: &CircuitBreaker) -> Result<Verdict, StoreError> {
+async fn call<R: RateLimiterRepository + ?Sized>(
+    breaker: &CircuitBreaker<R>,
+) -> Result<Verdict, StoreError> {
     breaker
         .try_acquire(&key(), &[Plan::new("gold", "10/s").unwrap()], Cost::ONE)
         .await
@@ -440,7 +442,11 @@ impl RateLimiterRepository for Hanging {
 }
 
 /// Starts a call, lets `millis` pass, and gives the call up.
-async fn give_up_after(breaker: &CircuitBreaker, clock: &TestClock, millis: u64) {
+async fn give_up_after<R: RateLimiterRepository + ?Sized>(
+    breaker: &CircuitBreaker<R>,
+    clock: &TestClock,
+    millis: u64,
+) {
     let mut running = Box::pin(call(breaker));
     assert!(is_pending_once(running.as_mut()).await, "the call hangs");
     clock.advance(millis);

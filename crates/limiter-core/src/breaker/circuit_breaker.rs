@@ -10,8 +10,8 @@ use super::call_window::CallResult;
 use super::machine::{Machine, Permit};
 use super::{BreakerSettings, BreakerState, InvalidBreakerSettings};
 use crate::{
-    Charge, Clock, Cost, Key, NoObserver, Observer, Plan, RandomSource, RateLimiterRepository,
-    StoreError, Timestamp, Verdict,
+    AbusePolicy, AbuseRepository, AbuseVerdict, Block, Charge, Clock, Cost, Key, NoObserver,
+    Observer, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp, Verdict,
 };
 
 /// A repository that stops asking a store that fails or dawdles, and tries it again with care.
@@ -22,6 +22,8 @@ use crate::{
 /// - *Half-open*: one call at a time goes through as a probe. Enough good ones close it, a bad one opens it.
 ///
 /// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it.
+///
+/// It works for both ports, [`RateLimiterRepository`] and [`AbuseRepository`]; a store of both has a breaker for each.
 ///
 /// # Examples
 /// ```
@@ -36,8 +38,8 @@ use crate::{
 ///     breaker
 /// }
 /// ```
-pub struct CircuitBreaker {
-    inner: Arc<dyn RateLimiterRepository>,
+pub struct CircuitBreaker<R: ?Sized = dyn RateLimiterRepository> {
+    inner: Arc<R>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn RandomSource>,
     observer: Arc<dyn Observer>,
@@ -62,14 +64,10 @@ pub enum BreakerMode {
     ForcedOpen,
 }
 
-impl CircuitBreaker {
+impl<R: ?Sized> CircuitBreaker<R> {
     /// Guards `inner` with the default [`BreakerSettings`].
     #[must_use]
-    pub fn new(
-        inner: Arc<dyn RateLimiterRepository>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn RandomSource>,
-    ) -> Self {
+    pub fn new(inner: Arc<R>, clock: Arc<dyn Clock>, random: Arc<dyn RandomSource>) -> Self {
         Self::with_checked(inner, clock, random, BreakerSettings::new())
     }
 
@@ -78,7 +76,7 @@ impl CircuitBreaker {
     /// # Errors
     /// [`InvalidBreakerSettings`] if a setting is out of bounds.
     pub fn with_settings(
-        inner: Arc<dyn RateLimiterRepository>,
+        inner: Arc<R>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
         settings: BreakerSettings,
@@ -88,7 +86,7 @@ impl CircuitBreaker {
     }
 
     fn with_checked(
-        inner: Arc<dyn RateLimiterRepository>,
+        inner: Arc<R>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn RandomSource>,
         settings: BreakerSettings,
@@ -177,13 +175,13 @@ impl CircuitBreaker {
 }
 
 /// A call on its way. Dropped before its end, it gives its permit back, or counts as slow if it had been so.
-struct Running<'a> {
-    breaker: &'a CircuitBreaker,
+struct Running<'a, R: ?Sized> {
+    breaker: &'a CircuitBreaker<R>,
     permit: Option<Permit>,
     started: Timestamp,
 }
 
-impl Running<'_> {
+impl<R: ?Sized> Running<'_, R> {
     fn ended(&mut self, failed: bool) {
         let Some(permit) = self.permit.take() else {
             return;
@@ -199,7 +197,7 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl<R: ?Sized> Drop for Running<'_, R> {
     fn drop(&mut self) {
         let Some(permit) = self.permit else { return };
         if self.breaker.clock.now().since(self.started) > self.breaker.slow_call {
@@ -219,7 +217,7 @@ pub struct CircuitOpen {
 }
 
 #[async_trait]
-impl RateLimiterRepository for CircuitBreaker {
+impl<R: RateLimiterRepository + ?Sized> RateLimiterRepository for CircuitBreaker<R> {
     async fn try_acquire(
         &self,
         key: &Key,
@@ -239,5 +237,24 @@ impl RateLimiterRepository for CircuitBreaker {
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         self.guarded(self.inner.reset(key, plans)).await
+    }
+}
+
+#[async_trait]
+impl<R: AbuseRepository + ?Sized> AbuseRepository for CircuitBreaker<R> {
+    async fn record(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
+        self.guarded(self.inner.record(key, policy)).await
+    }
+
+    async fn status(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
+        self.guarded(self.inner.status(key, policy)).await
+    }
+
+    async fn forgive(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError> {
+        self.guarded(self.inner.forgive(key, policy)).await
+    }
+
+    async fn unblock(&self, key: &Key, policy: &AbusePolicy) -> Result<Option<Block>, StoreError> {
+        self.guarded(self.inner.unblock(key, policy)).await
     }
 }
