@@ -158,10 +158,10 @@ impl RateLimitLayerBuilder {
     pub fn build(self) -> Result<RateLimitLayer, InvalidLayer> {
         let first_limit = self
             .limit
-            .map(|limit| limit.check(&self.keys))
+            .map(|limit| limit.check_to_keep(&self.keys))
             .transpose()?;
         Ok(RateLimitLayer::of(Settings {
-            first_limit: first_limit.map(Arc::new),
+            first_limit,
             routes: RouteTable::new(self.routes, &self.keys)?,
             limiter: self.limiter,
             keys: self.keys,

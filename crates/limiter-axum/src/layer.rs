@@ -79,10 +79,9 @@ impl RateLimitLayer {
     /// # Errors
     /// [`InvalidRateLimit`] if `limit` is not allowed.
     pub fn for_route(&self, limit: &RateLimit) -> Result<Self, InvalidRateLimit> {
-        let limit = limit.check(&self.settings.keys)?;
         Ok(Self {
             settings: Arc::clone(&self.settings),
-            only: Some(Arc::new(limit)),
+            only: Some(limit.check_to_keep(&self.settings.keys)?),
         })
     }
 

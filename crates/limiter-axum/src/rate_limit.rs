@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use http::{HeaderMap, StatusCode};
 use limiter_core::{
-    Cost, InvalidCost, InvalidPlanName, InvalidRequest, Key, KeyResolver, MAX_CHAIN, PlanName,
-    RequestSource, UnresolvedKey,
+    Cost, Decision, InvalidCost, InvalidPlanName, InvalidRequest, Key, KeyResolver, MAX_CHAIN,
+    PlanName, RequestSource, UnresolvedKey,
 };
+
+use crate::HeaderStyle;
+use crate::headers::{self, PolicyLine};
 
 /// What a request is limited by: one or more plans, who is limited, and what the request costs.
 ///
@@ -102,17 +106,40 @@ impl RateLimit {
             key: keys.place_of(self.key.as_deref())?,
             plans,
             refund_failures: self.refund_failures,
+            policy_line: None,
         })
+    }
+
+    /// Checks a limit that a layer keeps, and applies to many requests.
+    pub(crate) fn check_to_keep(&self, keys: &Keys) -> Result<Arc<CheckedLimit>, InvalidRateLimit> {
+        let mut limit = self.check(keys)?;
+        limit.policy_line = Some(PolicyLine::default());
+        Ok(Arc::new(limit))
     }
 }
 
 /// A rate limit that was checked.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct CheckedLimit {
     pub(crate) plans: Vec<PlanName>,
     pub(crate) cost: Cost,
     pub(crate) key: KeyPlace,
     pub(crate) refund_failures: bool,
+    /// There is one if the limit is applied to many requests.
+    pub(crate) policy_line: Option<PolicyLine>,
+}
+
+impl CheckedLimit {
+    /// Tells the client how it stands after `decision`.
+    pub(crate) fn write(
+        &self,
+        decision: &Decision,
+        style: &HeaderStyle,
+        status: StatusCode,
+        headers: &mut HeaderMap,
+    ) {
+        headers::write(style, decision, self.policy_line.as_ref(), status, headers);
+    }
 }
 
 /// Which of the keys of a layer.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
-use limiter_core::{CheckError, Decision, Key};
+use limiter_core::{CheckError, Decision, InvalidRequest};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::rate_limit::CheckedLimit;
-use crate::scope::{Charge, Scope};
+use crate::scope::{Asked, Charge, Scope};
 use crate::settings::Settings;
 use crate::{Rejection, RejectionBody};
 
@@ -36,7 +35,7 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            charge: Option<Charge>,
+            decision: Option<Decision>,
             scope: Arc<Scope>,
         },
         Refunding {
@@ -52,28 +51,26 @@ pin_project! {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+type Answer = Result<Decision, CheckError>;
+
 /// A question to the limiter that is under way.
-pub(crate) struct Check(Boxed<Checked>);
+pub(crate) struct Check(Boxed<Answer>);
 
 impl Check {
-    pub(crate) fn new(settings: &Settings, key: Key, limit: Arc<CheckedLimit>) -> Self {
-        let limiter = Arc::clone(&settings.limiter);
+    /// Asks what `scope` says.
+    pub(crate) fn new(scope: Arc<Scope>) -> Self {
         Self(Box::pin(async move {
-            let answer = limiter.check(&key, &limit.plans, limit.cost).await;
-            Checked { answer, key, limit }
+            let Some(Asked { key, limit }) = &scope.asked else {
+                return Err(InvalidRequest::NoPlans.into());
+            };
+            let limiter = &scope.settings.limiter;
+            limiter.check(key, &limit.plans, limit.cost).await
         }))
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Checked> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
         self.0.as_mut().poll(context)
     }
-}
-
-/// The limiter's answer, with what it was asked.
-pub(crate) struct Checked {
-    answer: Result<Decision, CheckError>,
-    key: Key,
-    limit: Arc<CheckedLimit>,
 }
 
 impl<S, B> ResponseFuture<S, B>
@@ -99,13 +96,13 @@ where
     /// Waits for a response.
     pub(crate) const fn serve(
         response: S::Future,
-        charge: Option<Charge>,
+        decision: Option<Decision>,
         scope: Arc<Scope>,
     ) -> Self {
         Self {
             step: Step::Serving {
                 response,
-                charge,
+                decision,
                 scope,
             },
         }
@@ -133,11 +130,11 @@ where
         loop {
             let next = match step.as_mut().project() {
                 StepProjection::Deciding { check, next, scope } => {
-                    let checked = ready!(check.poll(context));
-                    match (allowed(checked, scope), next.take()) {
-                        (Ok(charge), Some((mut ready, request))) => Step::Serving {
+                    let answer = ready!(check.poll(context));
+                    match (allowed(answer, scope), next.take()) {
+                        (Ok(decision), Some((mut ready, request))) => Step::Serving {
                             response: ready.call(request),
-                            charge: Some(charge),
+                            decision: Some(decision),
                             scope: Arc::clone(scope),
                         },
                         (Err(rejection), _) => Step::Answered {
@@ -148,14 +145,15 @@ where
                 }
                 StepProjection::Serving {
                     response,
-                    charge,
+                    decision,
                     scope,
                 } => {
                     let mut result = ready!(response.poll(context));
-                    let charges = Charges {
-                        by_layer: charge.take(),
-                        inside: scope.take_charges(),
-                    };
+                    if !scope.is_charged_inside() && !scope.refunds_failures() {
+                        scope.write(decision.as_ref(), &mut result);
+                        return Poll::Ready(result);
+                    }
+                    let charges = Charges::of(decision.take(), scope);
                     let settings = Arc::clone(&scope.settings);
                     if !charges.are_due_back_after(&result) {
                         charges.write(&settings, &mut result);
@@ -188,16 +186,32 @@ where
     }
 }
 
-/// Says what is charged, or why the request is turned away.
-pub(crate) fn allowed(checked: Checked, scope: &Scope) -> Result<Charge, Rejection> {
-    let Checked { answer, key, limit } = checked;
+/// Returns the decision, or why the request is turned away.
+pub(crate) fn allowed(answer: Answer, scope: &Scope) -> Result<Decision, Rejection> {
     let rejection = match answer {
-        Ok(decision) if decision.is_allowed() => return Ok(Charge::new(key, limit, decision)),
+        Ok(decision) if decision.is_allowed() => return Ok(decision),
         Ok(decision) => Rejection::by_decision(decision),
         Err(error) => Rejection::by_error(&error),
     };
     scope.settings.complain(&rejection);
     Err(rejection.answered_by(&scope.settings, scope.grpc))
+}
+
+impl Scope {
+    /// Says whether the layer's own charge is given back if the request fails.
+    fn refunds_failures(&self) -> bool {
+        let limit = self.asked.as_ref().map(|asked| &asked.limit);
+        limit.is_some_and(|limit| limit.refund_failures)
+    }
+
+    /// Tells the client how it stands after the layer's own decision.
+    fn write<R, E>(&self, decision: Option<&Decision>, result: &mut Result<Response<R>, E>) {
+        if let (Some(decision), Some(asked), Ok(response)) = (decision, &self.asked, result) {
+            let (style, status) = (&self.settings.header_style, response.status());
+            let headers = response.headers_mut();
+            asked.limit.write(decision, style, status, headers);
+        }
+    }
 }
 
 /// All that a request was charged.
@@ -207,6 +221,16 @@ struct Charges {
 }
 
 impl Charges {
+    fn of(decision: Option<Decision>, scope: &Scope) -> Self {
+        let by_layer = decision.zip(scope.asked.as_ref());
+        Self {
+            by_layer: by_layer.map(|(decision, asked)| {
+                Charge::new(asked.key.clone(), Arc::clone(&asked.limit), decision)
+            }),
+            inside: scope.take_charges(),
+        }
+    }
+
     fn iter(&self) -> impl Iterator<Item = &Charge> {
         self.by_layer.iter().chain(&self.inside)
     }

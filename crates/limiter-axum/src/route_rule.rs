@@ -107,8 +107,8 @@ impl RouteTable {
             if !path.starts_with('/') {
                 return Err(InvalidRoute::Path { path });
             }
-            let limit = match limit.map(|limit| limit.check(keys)).transpose() {
-                Ok(limit) => limit.map(Arc::new),
+            let limit = match limit.map(|limit| limit.check_to_keep(keys)).transpose() {
+                Ok(limit) => limit,
                 Err(cause) => return Err(InvalidRoute::Limit { path, cause }),
             };
             let rows = table.rows.entry(path.clone()).or_default();

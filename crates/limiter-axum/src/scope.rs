@@ -1,17 +1,19 @@
 //! What one request was charged, shared between the layer and the extractors inside of it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Decision, Key};
 
-use crate::headers;
 use crate::rate_limit::CheckedLimit;
 use crate::settings::Settings;
 
 /// One request under one layer.
 pub(crate) struct Scope {
     pub(crate) settings: Arc<Settings>,
+    /// What the layer itself charges, and to whom.
+    pub(crate) asked: Option<Asked>,
     /// Nothing is charged to it.
     #[cfg_attr(
         not(feature = "axum"),
@@ -19,7 +21,15 @@ pub(crate) struct Scope {
     )]
     pub(crate) exempt: bool,
     pub(crate) grpc: bool,
+    /// Something was charged inside of the layer. Most requests have nothing, and need no lock to know it.
+    charged_inside: AtomicBool,
     charges: Mutex<Vec<Charge>>,
+}
+
+/// A limit, and who is charged for it.
+pub(crate) struct Asked {
+    pub(crate) key: Key,
+    pub(crate) limit: Arc<CheckedLimit>,
 }
 
 /// What was charged, to whom, and how the plans stood then.
@@ -31,17 +41,40 @@ pub(crate) struct Charge {
 }
 
 impl Scope {
-    pub(crate) fn new(settings: Arc<Settings>, exempt: bool, grpc: bool) -> Self {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        asked: Option<Asked>,
+        exempt: bool,
+        grpc: bool,
+    ) -> Self {
         Self {
             settings,
+            asked,
             exempt,
             grpc,
-            charges: Mutex::new(Vec::new()),
+            charged_inside: AtomicBool::new(false),
+            charges: Mutex::default(),
         }
+    }
+
+    /// Adds what was charged inside of the layer, and returns its place.
+    #[cfg_attr(
+        not(feature = "axum"),
+        expect(dead_code, reason = "called by the extractors")
+    )]
+    pub(crate) fn add(&self, charge: Charge) -> usize {
+        let mut charges = self.charges();
+        charges.push(charge);
+        self.charged_inside.store(true, Ordering::Release);
+        charges.len() - 1
     }
 
     pub(crate) fn charges(&self) -> MutexGuard<'_, Vec<Charge>> {
         self.charges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_charged_inside(&self) -> bool {
+        self.charged_inside.load(Ordering::Acquire)
     }
 
     /// Takes out all that was charged inside of the layer.
@@ -77,6 +110,7 @@ impl Charge {
     }
 
     pub(crate) fn write(&self, settings: &Settings, status: StatusCode, headers: &mut HeaderMap) {
-        headers::write(&settings.header_style, &self.decision, status, headers);
+        self.limit
+            .write(&self.decision, &settings.header_style, status, headers);
     }
 }

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use crate::rate_limit::CheckedLimit;
 use crate::response_future::{Check, ResponseFuture, allowed};
-use crate::scope::Scope;
+use crate::scope::{Asked, Scope};
 use crate::settings::{Gate, Settings};
 use crate::{Rejection, RejectionBody};
 
@@ -35,8 +35,9 @@ impl<S> RateLimitService<S> {
         }
     }
 
-    fn scope(&self, exempt: bool, grpc: bool) -> Arc<Scope> {
-        Arc::new(Scope::new(Arc::clone(&self.settings), exempt, grpc))
+    fn scope(&self, asked: Option<Asked>, exempt: bool, grpc: bool) -> Arc<Scope> {
+        let settings = Arc::clone(&self.settings);
+        Arc::new(Scope::new(settings, asked, exempt, grpc))
     }
 }
 
@@ -59,16 +60,15 @@ where
         match self.settings.gate(&parts, self.only.as_ref()) {
             Gate::Reject(rejection) => self.turn_away(rejection, grpc),
             gate @ (Gate::Pass | Gate::Exempt) => {
-                let scope = self.scope(matches!(gate, Gate::Exempt), grpc);
+                let scope = self.scope(None, matches!(gate, Gate::Exempt), grpc);
                 show(&scope, &mut parts);
                 let request = Request::from_parts(parts, body);
                 ResponseFuture::serve(self.inner.call(request), None, scope)
             }
             Gate::Charge(key, limit) => {
-                let scope = self.scope(false, grpc);
+                let scope = self.scope(Some(Asked { key, limit }), false, grpc);
                 show(&scope, &mut parts);
-                let request = Request::from_parts(parts, body);
-                self.charge(Check::new(&self.settings, key, limit), scope, request)
+                self.charge(scope, Request::from_parts(parts, body))
             }
         }
     }
@@ -77,19 +77,17 @@ where
 impl<S> RateLimitService<S> {
     /// Asks at once: a store in memory answers, and the inner service is called without a clone and without a detour. One that
     /// has to wait is asked again by the response future, which tells it whom to wake.
-    fn charge<B, R>(
-        &mut self,
-        mut check: Check,
-        scope: Arc<Scope>,
-        request: Request<B>,
-    ) -> ResponseFuture<S, B>
+    fn charge<B, R>(&mut self, scope: Arc<Scope>, request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         R: RejectionBody,
     {
+        let mut check = Check::new(Arc::clone(&scope));
         match check.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(checked) => match allowed(checked, &scope) {
-                Ok(charge) => ResponseFuture::serve(self.inner.call(request), Some(charge), scope),
+            Poll::Ready(answer) => match allowed(answer, &scope) {
+                Ok(decision) => {
+                    ResponseFuture::serve(self.inner.call(request), Some(decision), scope)
+                }
                 Err(rejection) => ResponseFuture::answer(rejection.into_http()),
             },
             Poll::Pending => {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::math::Suppression;
 use crate::{Enforcement, Limit, Plan, PlanName, Source, StoreError, Verdict};
 
@@ -13,7 +15,8 @@ pub struct Decision {
     outcome: Outcome,
     source: Source,
     reason: Reason,
-    plans: Vec<PlanDecision>,
+    /// One plan, the commonest chain, needs no memory of its own.
+    plans: SmallVec<[PlanDecision; 1]>,
 }
 
 /// Allowed or denied.
@@ -96,11 +99,14 @@ pub struct PlanDecision {
 
 impl Decision {
     /// Puts names and reasons to a verdict on `plans`.
-    pub(crate) fn from_verdict(plans: &[Plan], verdict: &Verdict) -> Self {
+    pub(crate) fn from_verdict<P>(plans: P, verdict: &Verdict) -> Self
+    where
+        P: AsRef<[Plan]> + IntoIterator<Item = Plan>,
+    {
         let outcome = if verdict.admitted {
             Outcome::Allowed
         } else {
-            denial(plans, verdict)
+            denial(plans.as_ref(), verdict)
         };
         let suppressed = verdict
             .plans
@@ -111,13 +117,13 @@ impl Decision {
             (false, true) => Reason::Suppressed,
             (false, false) => Reason::LimitExceeded,
         };
-        let plans = plans
-            .iter()
-            .zip(&verdict.plans)
-            .map(|(plan, verdict)| PlanDecision {
-                name: plan.name().clone(),
-                limit: *plan.limit(),
-                enforcement: plan.enforcement(),
+        let mut told = SmallVec::new();
+        for (plan, verdict) in plans.into_iter().zip(&verdict.plans) {
+            let (name, limit, enforcement) = plan.into_parts();
+            told.push(PlanDecision {
+                name,
+                limit,
+                enforcement,
                 admits: verdict.admits,
                 remaining: verdict.remaining,
                 reset_after: verdict.reset_after,
@@ -125,21 +131,22 @@ impl Decision {
                 suppression: verdict.suppression,
                 restarted: verdict.restarted,
             });
+        }
         Self {
             outcome,
             source: verdict.source,
             reason,
-            plans: plans.collect(),
+            plans: told,
         }
     }
 
     /// Makes the decision that stands in for a store's; nothing is known of the plans.
-    pub(crate) const fn without_store(outcome: Outcome, source: Source) -> Self {
+    pub(crate) fn without_store(outcome: Outcome, source: Source) -> Self {
         Self {
             outcome,
             source,
             reason: Reason::StoreFailed,
-            plans: Vec::new(),
+            plans: SmallVec::new(),
         }
     }
 

@@ -93,7 +93,7 @@ impl DefaultRateLimiter {
                 let verdict = local.try_acquire(key, &shares, cost).await;
                 verdict.map_or_else(
                     |_| turned_away(),
-                    |verdict| Decision::from_verdict(plans, &verdict),
+                    |verdict| Decision::from_verdict(plans.to_vec(), &verdict),
                 )
             }
         }
@@ -102,7 +102,7 @@ impl DefaultRateLimiter {
     /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
     fn told(
         &self,
-        plans: &[Plan],
+        plans: FewPlans,
         answer: Result<Verdict, StoreError>,
     ) -> Result<Decision, CheckError> {
         let verdict = answer.map_err(|error| self.failed(error))?;
@@ -137,11 +137,12 @@ impl RateLimiter for DefaultRateLimiter {
     ) -> Result<Decision, CheckError> {
         let plans = self.plans(plans, Some(cost))?;
         let decision = match self.repository.try_acquire(key, &plans, cost).await {
-            Ok(verdict) => Decision::from_verdict(&plans, &verdict),
+            Ok(verdict) => Decision::from_verdict(plans, &verdict),
             Err(StoreError::Request(request)) => return Err(request.into()),
             Err(error) => {
                 self.observer.store_failed(&error);
-                self.answer_for_store(key, &plans, cost).await
+                // Boxed, so that the calls that are answered, nearly all of them, do not carry its room along.
+                Box::pin(self.answer_for_store(key, &plans, cost)).await
             }
         };
         self.observer.decided(&decision);
@@ -155,7 +156,8 @@ impl RateLimiter for DefaultRateLimiter {
         cost: Cost,
     ) -> Result<Decision, CheckError> {
         let plans = self.plans(plans, Some(cost))?;
-        self.told(&plans, self.repository.peek(key, &plans, cost).await)
+        let answer = self.repository.peek(key, &plans, cost).await;
+        self.told(plans, answer)
     }
 
     async fn refund(
@@ -165,7 +167,8 @@ impl RateLimiter for DefaultRateLimiter {
         cost: Cost,
     ) -> Result<Decision, CheckError> {
         let plans = self.plans(plans, Some(cost))?;
-        self.told(&plans, self.repository.refund(key, &plans, cost).await)
+        let answer = self.repository.refund(key, &plans, cost).await;
+        self.told(plans, answer)
     }
 
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {

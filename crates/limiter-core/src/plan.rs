@@ -77,6 +77,11 @@ impl Plan {
         }
     }
 
+    /// Takes the plan apart.
+    pub(crate) fn into_parts(self) -> (PlanName, Limit, Enforcement) {
+        (self.name, self.limit, self.enforcement)
+    }
+
     /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &PlanName {

@@ -77,7 +77,7 @@ impl fmt::Display for PlanName {
 
 impl PartialEq for PlanName {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0.eq_ignore_ascii_case(&other.0)
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 || self.0.eq_ignore_ascii_case(&other.0)
     }
 }
 
@@ -100,6 +100,9 @@ impl PartialOrd for PlanName {
 
 impl Ord for PlanName {
     fn cmp(&self, other: &Self) -> Ordering {
+        if self.0 == other.0 {
+            return Ordering::Equal;
+        }
         let lower = |byte: u8| byte.to_ascii_lowercase();
         self.0.bytes().map(lower).cmp(other.0.bytes().map(lower))
     }

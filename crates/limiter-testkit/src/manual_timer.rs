@@ -61,6 +61,12 @@ impl ManualTimer {
         woken.into_iter().for_each(Waker::wake);
     }
 
+    /// Says whether anybody is asleep: a wait that is dropped is called off.
+    #[must_use]
+    pub fn is_anybody_asleep(&self) -> bool {
+        !self.lock().sleepers.is_empty()
+    }
+
     /// Waits until somebody is asleep.
     ///
     /// # Cancel safety

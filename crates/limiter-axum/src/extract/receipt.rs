@@ -44,9 +44,8 @@ impl Receipt {
         };
         match settings.limiter.check(&key, &limit.plans, limit.cost).await {
             Ok(decision) if decision.is_allowed() => {
-                let mut charges = scope.charges();
-                charges.push(Charge::new(key, limit, decision));
-                Ok(receipt(Some(charges.len() - 1)))
+                let place = scope.add(Charge::new(key, limit, decision));
+                Ok(receipt(Some(place)))
             }
             Ok(decision) => Err(turned_away(Rejection::by_decision(decision))),
             Err(error) => Err(turned_away(Rejection::by_charge_error(&error))),

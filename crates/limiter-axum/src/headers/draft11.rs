@@ -1,36 +1,52 @@
 //! `RateLimit-Policy` and `RateLimit`, as in draft-ietf-httpapi-ratelimit-headers-11.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
-use limiter_core::{Decision, Limit, PlanDecision, Source};
+use std::time::Duration;
 
-use super::{RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
+use http::{HeaderMap, HeaderValue};
+use limiter_core::{Decision, Limit, PlanDecision, Source};
+use smallvec::SmallVec;
+
+use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
+
+/// A line under way: one of a few plans needs no memory of its own.
+type Line = SmallVec<[u8; 128]>;
 
 /// Adds a member for each plan to both fields. Both are lists, which may be spread over several lines.
-///
-/// The two lines are written behind each other into one piece of memory, which they share.
-pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
-    const MEMBERS: usize = 96;
-    let mut lines = Vec::with_capacity(decision.plans().len() * MEMBERS);
+pub(super) fn append(decision: &Decision, policy: Option<&PolicyLine>, headers: &mut HeaderMap) {
+    let policy = match policy {
+        Some(kept) => kept.of(decision),
+        None => policy_line(decision),
+    };
+    if let (Some(policy), Some(limit)) = (policy, limit_line(decision)) {
+        headers.append(RATELIMIT_POLICY, policy);
+        headers.append(RATELIMIT, limit);
+    }
+}
+
+/// Writes what the plans are.
+pub(super) fn policy_line(decision: &Decision) -> Option<HeaderValue> {
+    let mut line = Line::new();
     for plan in shown(decision) {
-        begin_member(&mut lines, 0, plan);
-        push_parameter(&mut lines, b";q=", u64::from(plan.limit.units()));
+        begin_member(&mut line, plan);
+        push_parameter(&mut line, b";q=", u64::from(plan.limit.units()));
         if let Some(window_s) = whole_window_s(plan.limit) {
-            push_parameter(&mut lines, b";w=", window_s);
+            push_parameter(&mut line, b";w=", window_s);
         }
     }
-    let policies = lines.len();
+    HeaderValue::from_bytes(&line).ok()
+}
+
+/// Writes how the plans stand.
+fn limit_line(decision: &Decision) -> Option<HeaderValue> {
+    let mut line = Line::new();
     for plan in shown(decision) {
-        begin_member(&mut lines, policies, plan);
-        push_parameter(&mut lines, b";r=", u64::from(plan.remaining));
+        begin_member(&mut line, plan);
+        push_parameter(&mut line, b";r=", u64::from(plan.remaining));
         if let Some(window_s) = effective_window_s(plan, decision.source()) {
-            push_parameter(&mut lines, b";t=", window_s);
+            push_parameter(&mut line, b";t=", window_s);
         }
     }
-    let mut policy_line = Bytes::from(lines);
-    let limit_line = policy_line.split_off(policies);
-    append_line(RATELIMIT_POLICY, policy_line, headers);
-    append_line(RATELIMIT, limit_line, headers);
+    HeaderValue::from_bytes(&line).ok()
 }
 
 /// Returns for how long no more than what remains may be spent, if that is known: at least 1 second.
@@ -45,24 +61,35 @@ pub(super) fn effective_window_s(plan: &PlanDecision, source: Source) -> Option<
     if !plan.admits {
         return Some(whole_seconds(plan.retry_after));
     }
-    let units = u64::from(plan.limit.units()).max(1);
-    let window = plan.limit.window();
-    match (&plan.limit, plan.remaining) {
-        (Limit::FixedWindow(_), _) => Some(whole_seconds(plan.reset_after)),
-        (Limit::TokenBucket(_), 0) if source == Source::Store => {
-            let until_one_is_free = units - 1;
-            let filling = share(window, until_one_is_free, units);
-            Some(whole_seconds(plan.reset_after.saturating_sub(filling)))
+    let wait = match (&plan.limit, plan.remaining) {
+        (Limit::FixedWindow(_), _) => plan.reset_after,
+        (Limit::TokenBucket(rule), 0) if source == Source::Store => {
+            let until_one_is_free = rule.capacity().saturating_sub(1);
+            let rate = rule.rate();
+            let filling = share(rate.period_us(), until_one_is_free, rate.units());
+            plan.reset_after.saturating_sub(filling)
         }
-        (_, 0) => None,
-        (_, remaining) => Some(whole_seconds(share(window, u64::from(remaining), units))),
-    }
+        (_, 0) => return None,
+        (Limit::TokenBucket(rule), remaining) => {
+            share(rule.rate().period_us(), remaining, rule.rate().units())
+        }
+        (limit, remaining) => {
+            let window_us = u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX);
+            share(window_us, remaining, limit.units())
+        }
+    };
+    Some(whole_seconds(wait))
 }
 
-/// Returns `part / whole` of `window`, rounded up to a microsecond.
-fn share(window: std::time::Duration, part: u64, whole: u64) -> std::time::Duration {
-    let micros = (window.as_micros() * u128::from(part)).div_ceil(u128::from(whole));
-    std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+/// Returns `part / whole` of a period, rounded up to a microsecond.
+fn share(period_us: u64, part: u32, whole: u32) -> Duration {
+    let (part, whole) = (u64::from(part), u64::from(whole.max(1)));
+    let exact = || (u128::from(period_us) * u128::from(part)).div_ceil(u128::from(whole));
+    let micros = period_us.checked_mul(part).map_or_else(
+        || u64::try_from(exact()).unwrap_or(u64::MAX),
+        |product| product.div_ceil(whole),
+    );
+    Duration::from_micros(micros)
 }
 
 /// The field has whole seconds only; a window that has none is left out rather than told wrongly.
@@ -72,8 +99,8 @@ fn whole_window_s(limit: Limit) -> Option<u64> {
 }
 
 /// A plan's name needs no escapes: letters, digits and `._-` alone.
-fn begin_member(line: &mut Vec<u8>, start: usize, plan: &PlanDecision) {
-    if line.len() > start {
+fn begin_member(line: &mut Line, plan: &PlanDecision) {
+    if !line.is_empty() {
         line.extend_from_slice(b", ");
     }
     line.push(b'"');
@@ -81,24 +108,44 @@ fn begin_member(line: &mut Vec<u8>, start: usize, plan: &PlanDecision) {
     line.push(b'"');
 }
 
-fn push_parameter(line: &mut Vec<u8>, name: &[u8], number: u64) {
+fn push_parameter(line: &mut Line, name: &[u8], number: u64) {
+    const MOST_DIGITS: usize = 20;
     line.extend_from_slice(name);
-    let start = line.len();
-    let mut rest = number;
-    loop {
-        line.extend(u8::try_from(rest % 10).map(|digit| b'0' + digit));
+    let mut digits = [b'0'; MOST_DIGITS];
+    let (mut start, mut rest) = (MOST_DIGITS, number);
+    for place in digits.iter_mut().rev() {
+        *place += u8::try_from(rest % 10).unwrap_or_default();
         rest /= 10;
+        start -= 1;
         if rest == 0 {
             break;
         }
     }
-    if let Some(digits) = line.get_mut(start..) {
-        digits.reverse();
-    }
+    line.extend_from_slice(digits.get(start..).unwrap_or_default());
 }
 
-fn append_line(name: HeaderName, line: Bytes, headers: &mut HeaderMap) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(line) {
-        headers.append(name, value);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn prop_numbers_are_written_as_usual(number: u64) {
+            let mut line = Line::new();
+            push_parameter(&mut line, b";r=", number);
+            let usual = format!(";r={number}");
+            prop_assert_eq!(line.as_slice(), usual.as_bytes());
+        }
+
+        #[test]
+        fn prop_a_share_is_the_smallest_that_keeps_to_the_rate(
+            period_us in 1_u64..40_000_000_000_000, part in 1_u32..=1_000_000_000, whole in 1_u32..=1_000_000_000,
+        ) {
+            let micros = share(period_us, part, whole).as_micros();
+            let exact = u128::from(period_us) * u128::from(part);
+            prop_assert!(micros * u128::from(whole) >= exact);
+            prop_assert!((micros - 1) * u128::from(whole) < exact);
+        }
     }
 }

@@ -2,12 +2,14 @@
 
 mod draft11;
 mod legacy;
+mod policy_line;
 mod retry_after;
 mod style;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use limiter_core::{Decision, PlanDecision};
 
+pub(crate) use policy_line::PolicyLine;
 pub(crate) use retry_after::{keep_longest, whole_seconds};
 pub use style::{HeaderStyle, LegacyReset};
 
@@ -31,10 +33,12 @@ pub const EXPOSED_HEADERS: [HeaderName; 6] = [
     X_RATELIMIT_RESET,
 ];
 
-/// Adds what `decision` says to the fields of a response, beside what is there from other layers.
+/// Adds what `decision` says to the fields of a response, beside what is there from other layers; `policy` keeps the line that
+/// tells the plans, if there is a place to keep it.
 pub(crate) fn write(
     style: &HeaderStyle,
     decision: &Decision,
+    policy: Option<&PolicyLine>,
     status: StatusCode,
     headers: &mut HeaderMap,
 ) {
@@ -43,13 +47,13 @@ pub(crate) fn write(
         return;
     }
     if style.has_draft11() {
-        draft11::append(decision, headers);
+        draft11::append(decision, policy, headers);
     }
     if let Some(reset) = style.legacy() {
         legacy::keep_strictest(decision, reset, headers);
     }
-    if headers.contains_key(http::header::RETRY_AFTER)
-        && let Some(exhausted_s) = exhausted_seconds(decision)
+    if let Some(exhausted_s) = exhausted_seconds(decision)
+        && headers.contains_key(http::header::RETRY_AFTER)
     {
         keep_longest(exhausted_s, headers);
     }

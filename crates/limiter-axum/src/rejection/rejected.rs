@@ -269,7 +269,7 @@ impl Rejection {
             keep_longest(seconds, headers);
         }
         if let (Some(style), Some(decision)) = (&self.0.style, self.decision()) {
-            headers::write(style, decision, status, headers);
+            headers::write(style, decision, None, status, headers);
         }
         response.map(B::from_bytes)
     }

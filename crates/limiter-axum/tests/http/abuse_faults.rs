@@ -1,8 +1,7 @@
 //! Attempts when something goes wrong: the store, the caller, the handler.
 
 use std::convert::Infallible;
-use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::abuse::{AbuseBench, login, post, site, statuses};
 use crate::harness::{serve, text};
+use crate::log::Log;
 
 /// A store whose client refuses, or waits for ever.
 enum Away {
@@ -346,45 +346,10 @@ async fn grpc_callers_get_resource_exhausted() {
     assert_eq!(codes, ["16", "16", "8"]);
 }
 
-/// Keeps all that is logged as text.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl tracing::Subscriber for Log {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Fields<'a>(&'a mut String);
-        impl tracing::field::Visit for Fields<'_> {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                let _ = writeln!(self.0, "{field}: {value:?}");
-            }
-        }
-        if event.metadata().target() == "limiter" {
-            event.record(&mut Fields(&mut self.0.lock().unwrap()));
-        }
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 #[tokio::test]
 async fn no_key_reaches_a_log_or_a_response() {
     const SECRET: &str = "ada.lovelace";
-    let log = Log::default();
-    let _logged = tracing::subscriber::set_default(log.clone());
+    let log = Log::start();
     let limiter = DefaultAbuseLimiter::with_failure_policy(
         Arc::new(Away::Refuses),
         AbuseFailurePolicy::FailOpen,
@@ -411,7 +376,7 @@ async fn no_key_reaches_a_log_or_a_response() {
     assert!(!format!("{:?}", blocked.headers()).contains(SECRET));
     assert!(!blocked.text().await.unwrap().contains(SECRET));
 
-    let log = log.0.lock().unwrap();
+    let log = log.text();
     assert!(log.contains("attempts are not forgiven"), "{log}");
     assert!(!log.contains(SECRET), "{log}");
 }

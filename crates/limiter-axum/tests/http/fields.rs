@@ -10,13 +10,15 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use limiter_axum::{
-    EXPOSED_HEADERS, HeaderStyle, LegacyReset, RateLimit, RateLimitLayer, RejectionReason,
+    ClientIp, EXPOSED_HEADERS, HeaderStyle, LegacyReset, RateLimit, RateLimitLayer, RejectionReason,
 };
-use limiter_core::Clock;
+use limiter_core::{Clock, DefaultRateLimiter, Plan};
+use limiter_memory::MemoryStore;
+use limiter_testkit::ManualClock;
 use proptest::prelude::*;
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::harness::{Bench, get, members, serve, short, statuses, text};
+use crate::harness::{Bench, get, members, registry, serve, short, statuses, text};
 
 fn hello(layer: RateLimitLayer) -> Router {
     Router::new()
@@ -227,6 +229,42 @@ async fn stacked_layers_add_up_and_the_longest_wait_stays() {
     );
     assert_eq!(denied.headers().get_all("retry-after").iter().count(), 1);
     assert_eq!(text(denied.headers(), "retry-after"), Some("50"));
+}
+
+/// The policy is written once and kept, and written anew when it is another one.
+#[tokio::test]
+async fn plans_that_are_replaced_while_running_are_told_as_they_are() {
+    let plans = registry(&[("gold", "fixed 10/min"), ("daily", "fixed 10/min")]);
+    let store = MemoryStore::builder().clock(Arc::new(ManualClock::new()));
+    let limiter = DefaultRateLimiter::new(plans.clone(), Arc::new(store.build().unwrap()));
+    let limit = RateLimit::plans(["gold", "daily"]);
+    let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
+    let url = serve(hello(layer)).await;
+    let told = async || short(get(&url).await.headers(), "ratelimit-policy");
+    let first = "gold q=10 w=60, daily q=10 w=60";
+    assert_eq!([told().await, told().await], [first, first]);
+
+    plans.put(&Plan::new("gold", "fixed 20/h").unwrap());
+    let second = "gold q=20 w=3600, daily q=10 w=60";
+    assert_eq!([told().await, told().await], [second, second]);
+
+    let in_shadow = Plan::new("gold", "fixed 10/min").unwrap().in_shadow();
+    plans.put(&in_shadow);
+    assert_eq!(told().await, "daily q=10 w=60");
+    plans.put(&Plan::new("gold", "fixed 10/min").unwrap());
+    plans.put(&Plan::new("daily", "fixed 10/min").unwrap().in_shadow());
+    assert_eq!(told().await, "gold q=10 w=60", "the other of two alike");
+
+    let twice = [
+        Plan::new("gold", "1/s").unwrap(),
+        Plan::new("GOLD", "2/s").unwrap(),
+    ];
+    assert!(plans.replace_all(twice).is_err());
+    assert_eq!(
+        told().await,
+        "gold q=10 w=60",
+        "a bad change changes nothing"
+    );
 }
 
 #[tokio::test]

@@ -232,3 +232,26 @@ fn hashed_keys_hide_what_they_were_made_of() {
     assert_eq!(HmacSecret::new(b"Jefe").unwrap_err().len, 4);
     assert_eq!(format!("{secret:?}"), "HmacSecret(hidden)");
 }
+
+#[tokio::test]
+async fn no_key_reaches_a_log_or_a_response() {
+    const SECRET: &str = "sk-live-4711";
+    let log = crate::log::Log::start();
+    let bench = one();
+    let by_key = || HeaderKeyResolver::new("x-api-key");
+    let denying = serve(hello(layer(&bench, by_key(), MissingKey::BadRequest))).await;
+    let unknown = RateLimit::plan("unknown");
+    let wrong = RateLimitLayer::new(bench.limiter.clone(), by_key(), unknown).unwrap();
+    let wrong = serve(hello(wrong)).await;
+    let mut answers = Vec::new();
+    for url in [&denying, &denying, &wrong, &wrong] {
+        let request = reqwest::Client::new().get(url).header("x-api-key", SECRET);
+        let response = request.send().await.unwrap();
+        answers.push(response.status().as_u16());
+        assert!(!format!("{:?}", response.headers()).contains(SECRET));
+        assert!(!response.text().await.unwrap().contains(SECRET));
+    }
+    assert_eq!(answers, [200, 429, 500, 500]);
+    assert!(log.text().contains("No plan is called unknown"));
+    assert!(!log.text().contains(SECRET));
+}

@@ -17,6 +17,7 @@ mod forwarded;
 mod grpc;
 mod harness;
 mod keys;
+mod log;
 mod outage;
 mod routes;
 mod tower_rules;

@@ -242,6 +242,22 @@ async fn a_store_that_hangs_is_stood_in_for_at_the_deadline() {
     assert_eq!(hanging.get("/", 1).await.status(), 200);
 }
 
+/// Nothing was decided then: nothing is counted, and the next caller is served.
+#[tokio::test]
+async fn who_hangs_up_while_the_store_hangs_leaves_nothing_behind() {
+    let hanging = Hanging::with(FailurePolicy::FailOpen).await;
+    let gone = tokio::spawn(reqwest::get(hanging.url.clone()));
+    hanging.timer.until_somebody_sleeps().await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    while hanging.timer.is_anybody_asleep() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(hanging.get("/", 1).await.status(), 200);
+    assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), 1);
+    assert_eq!(hanging.counts.failed_open.load(Ordering::Relaxed), 1);
+}
+
 /// A breaker outside of the deadline sees the failures, and spares the callers the wait.
 #[tokio::test]
 async fn a_breaker_around_the_deadline_stops_the_waiting() {
