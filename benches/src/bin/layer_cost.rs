@@ -1,9 +1,11 @@
-//! What a layer costs a request, without a network: allocations, and instructions where `perf` counts them.
+//! What a layer costs a request, without a network: allocations, and instructions if run under what counts them.
 //!
 //! ```sh
-//! cargo run --release -p limiter-benches --bin layer_cost                     # allocations of one request
-//! perf stat -e instructions:u target/release/layer_cost "limiter-axum" 1000000  # one of them, a million times
+//! cargo run --release -p limiter-benches --bin layer_cost                                # allocations of one request
+//! valgrind --tool=callgrind target/release/layer_cost "limiter-axum" 22000               # one of them, so many times
 //! ```
+//!
+//! What a request takes is the difference of two counts, divided by how many more requests there were.
 
 use limiter_benches::web::{Web, call};
 

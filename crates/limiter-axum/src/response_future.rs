@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
-use limiter_core::{CheckError, Decision, InvalidRequest};
+use limiter_core::{CheckError, Decision};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -35,7 +35,6 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            decision: Option<Decision>,
             scope: Arc<Scope>,
         },
         Refunding {
@@ -51,24 +50,29 @@ pin_project! {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-type Answer = Result<Decision, CheckError>;
-
-/// A question to the limiter that is under way.
-pub(crate) struct Check(Boxed<Answer>);
+/// A question to the limiter that is under way. The decision to let a request pass goes into its scope.
+pub(crate) struct Check(Boxed<Result<(), Rejection>>);
 
 impl Check {
     /// Asks what `scope` says.
     pub(crate) fn new(scope: Arc<Scope>) -> Self {
         Self(Box::pin(async move {
             let Some(Asked { key, limit }) = &scope.asked else {
-                return Err(InvalidRequest::NoPlans.into());
+                return Ok(());
             };
             let limiter = &scope.settings.limiter;
-            limiter.check(key, &limit.plans, limit.cost).await
+            let answer = limiter.check(key, &limit.plans, limit.cost).await;
+            match answer {
+                Ok(decision) if decision.is_allowed() => {
+                    scope.decision.get_or_init(|| decision);
+                    Ok(())
+                }
+                answer => Err(scope.turned_away(answer)),
+            }
         }))
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
         self.0.as_mut().poll(context)
     }
 }
@@ -94,17 +98,9 @@ where
     }
 
     /// Waits for a response.
-    pub(crate) const fn serve(
-        response: S::Future,
-        decision: Option<Decision>,
-        scope: Arc<Scope>,
-    ) -> Self {
+    pub(crate) const fn serve(response: S::Future, scope: Arc<Scope>) -> Self {
         Self {
-            step: Step::Serving {
-                response,
-                decision,
-                scope,
-            },
+            step: Step::Serving { response, scope },
         }
     }
 
@@ -130,30 +126,25 @@ where
         loop {
             let next = match step.as_mut().project() {
                 StepProjection::Deciding { check, next, scope } => {
-                    let answer = ready!(check.poll(context));
-                    match (allowed(answer, scope), next.take()) {
-                        (Ok(decision), Some((mut ready, request))) => Step::Serving {
+                    let checked = ready!(check.poll(context));
+                    match (checked, next.take()) {
+                        (Ok(()), Some((mut ready, request))) => Step::Serving {
                             response: ready.call(request),
-                            decision: Some(decision),
                             scope: Arc::clone(scope),
                         },
                         (Err(rejection), _) => Step::Answered {
                             result: Some(Ok(rejection.into_http())),
                         },
-                        (Ok(_), None) => return Poll::Pending,
+                        (Ok(()), None) => return Poll::Pending,
                     }
                 }
-                StepProjection::Serving {
-                    response,
-                    decision,
-                    scope,
-                } => {
+                StepProjection::Serving { response, scope } => {
                     let mut result = ready!(response.poll(context));
                     if !scope.is_charged_inside() && !scope.refunds_failures() {
-                        scope.write(decision.as_ref(), &mut result);
+                        scope.write(&mut result);
                         return Poll::Ready(result);
                     }
-                    let charges = Charges::of(decision.take(), scope);
+                    let charges = Charges::of(scope);
                     let settings = Arc::clone(&scope.settings);
                     if !charges.are_due_back_after(&result) {
                         charges.write(&settings, &mut result);
@@ -186,18 +177,18 @@ where
     }
 }
 
-/// Returns the decision, or why the request is turned away.
-pub(crate) fn allowed(answer: Answer, scope: &Scope) -> Result<Decision, Rejection> {
-    let rejection = match answer {
-        Ok(decision) if decision.is_allowed() => return Ok(decision),
-        Ok(decision) => Rejection::by_decision(decision),
-        Err(error) => Rejection::by_error(&error),
-    };
-    scope.settings.complain(&rejection);
-    Err(rejection.answered_by(&scope.settings, scope.grpc))
-}
-
 impl Scope {
+    /// Turns a request away that the limiter did not let pass.
+    #[cold]
+    fn turned_away(&self, answer: Result<Decision, CheckError>) -> Rejection {
+        let rejection = match answer {
+            Ok(decision) => Rejection::by_decision(decision),
+            Err(error) => Rejection::by_error(&error),
+        };
+        self.settings.complain(&rejection);
+        rejection.answered_by(&self.settings, self.grpc)
+    }
+
     /// Says whether the layer's own charge is given back if the request fails.
     fn refunds_failures(&self) -> bool {
         let limit = self.asked.as_ref().map(|asked| &asked.limit);
@@ -205,7 +196,8 @@ impl Scope {
     }
 
     /// Tells the client how it stands after the layer's own decision.
-    fn write<R, E>(&self, decision: Option<&Decision>, result: &mut Result<Response<R>, E>) {
+    fn write<R, E>(&self, result: &mut Result<Response<R>, E>) {
+        let decision = self.decision.get();
         if let (Some(decision), Some(asked), Ok(response)) = (decision, &self.asked, result) {
             let (style, status) = (&self.settings.header_style, response.status());
             let headers = response.headers_mut();
@@ -221,11 +213,12 @@ struct Charges {
 }
 
 impl Charges {
-    fn of(decision: Option<Decision>, scope: &Scope) -> Self {
-        let by_layer = decision.zip(scope.asked.as_ref());
+    fn of(scope: &Scope) -> Self {
+        let by_layer = scope.decision.get().zip(scope.asked.as_ref());
         Self {
             by_layer: by_layer.map(|(decision, asked)| {
-                Charge::new(asked.key.clone(), Arc::clone(&asked.limit), decision)
+                let limit = Arc::clone(&asked.limit);
+                Charge::new(asked.key.clone(), limit, decision.clone())
             }),
             inside: scope.take_charges(),
         }

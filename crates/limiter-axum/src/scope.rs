@@ -1,7 +1,7 @@
 //! What one request was charged, shared between the layer and the extractors inside of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Decision, Key};
@@ -14,6 +14,8 @@ pub(crate) struct Scope {
     pub(crate) settings: Arc<Settings>,
     /// What the layer itself charges, and to whom.
     pub(crate) asked: Option<Asked>,
+    /// That it may go on, and how the plans stand. It is kept here and not carried along: it is large.
+    pub(crate) decision: OnceLock<Decision>,
     /// Nothing is charged to it.
     #[cfg_attr(
         not(feature = "axum"),
@@ -50,6 +52,7 @@ impl Scope {
         Self {
             settings,
             asked,
+            decision: OnceLock::new(),
             exempt,
             grpc,
             charged_inside: AtomicBool::new(false),

@@ -9,7 +9,7 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use crate::rate_limit::CheckedLimit;
-use crate::response_future::{Check, ResponseFuture, allowed};
+use crate::response_future::{Check, ResponseFuture};
 use crate::scope::{Asked, Scope};
 use crate::settings::{Gate, Settings};
 use crate::{Rejection, RejectionBody};
@@ -63,7 +63,7 @@ where
                 let scope = self.scope(None, matches!(gate, Gate::Exempt), grpc);
                 show(&scope, &mut parts);
                 let request = Request::from_parts(parts, body);
-                ResponseFuture::serve(self.inner.call(request), None, scope)
+                ResponseFuture::serve(self.inner.call(request), scope)
             }
             Gate::Charge(key, limit) => {
                 let scope = self.scope(Some(Asked { key, limit }), false, grpc);
@@ -84,12 +84,8 @@ impl<S> RateLimitService<S> {
     {
         let mut check = Check::new(Arc::clone(&scope));
         match check.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => match allowed(answer, &scope) {
-                Ok(decision) => {
-                    ResponseFuture::serve(self.inner.call(request), Some(decision), scope)
-                }
-                Err(rejection) => ResponseFuture::answer(rejection.into_http()),
-            },
+            Poll::Ready(Ok(())) => ResponseFuture::serve(self.inner.call(request), scope),
+            Poll::Ready(Err(rejection)) => ResponseFuture::answer(rejection.into_http()),
             Poll::Pending => {
                 // The one that was polled ready is called; its clone may not be ready yet.
                 let clone = self.inner.clone();
@@ -99,6 +95,7 @@ impl<S> RateLimitService<S> {
         }
     }
 
+    #[cold]
     fn turn_away<B, R>(&self, rejection: Rejection, grpc: bool) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>, Response = Response<R>>,

@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use limiter_core::{Decision, Limit, PlanDecision, Source};
-use smallvec::SmallVec;
 
+use super::line::Line;
 use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
-
-/// A line under way: one of a few plans needs no memory of its own.
-type Line = SmallVec<[u8; 128]>;
 
 /// Adds a member for each plan to both fields. Both are lists, which may be spread over several lines.
 pub(super) fn append(decision: &Decision, policy: Option<&PolicyLine>, headers: &mut HeaderMap) {
@@ -27,26 +24,26 @@ pub(super) fn append(decision: &Decision, policy: Option<&PolicyLine>, headers: 
 pub(super) fn policy_line(decision: &Decision) -> Option<HeaderValue> {
     let mut line = Line::new();
     for plan in shown(decision) {
-        begin_member(&mut line, plan);
-        push_parameter(&mut line, b";q=", u64::from(plan.limit.units()));
+        line.begin_member(plan.name.as_str());
+        line.push_parameter(*b";q=", u64::from(plan.limit.units()));
         if let Some(window_s) = whole_window_s(plan.limit) {
-            push_parameter(&mut line, b";w=", window_s);
+            line.push_parameter(*b";w=", window_s);
         }
     }
-    HeaderValue::from_bytes(&line).ok()
+    line.into_value()
 }
 
 /// Writes how the plans stand.
 fn limit_line(decision: &Decision) -> Option<HeaderValue> {
     let mut line = Line::new();
     for plan in shown(decision) {
-        begin_member(&mut line, plan);
-        push_parameter(&mut line, b";r=", u64::from(plan.remaining));
+        line.begin_member(plan.name.as_str());
+        line.push_parameter(*b";r=", u64::from(plan.remaining));
         if let Some(window_s) = effective_window_s(plan, decision.source()) {
-            push_parameter(&mut line, b";t=", window_s);
+            line.push_parameter(*b";t=", window_s);
         }
     }
-    HeaderValue::from_bytes(&line).ok()
+    line.into_value()
 }
 
 /// Returns for how long no more than what remains may be spent, if that is known: at least 1 second.
@@ -98,46 +95,12 @@ fn whole_window_s(limit: Limit) -> Option<u64> {
     (window.subsec_nanos() == 0 && window.as_secs() > 0).then_some(window.as_secs())
 }
 
-/// A plan's name needs no escapes: letters, digits and `._-` alone.
-fn begin_member(line: &mut Line, plan: &PlanDecision) {
-    if !line.is_empty() {
-        line.extend_from_slice(b", ");
-    }
-    line.push(b'"');
-    line.extend_from_slice(plan.name.as_str().as_bytes());
-    line.push(b'"');
-}
-
-fn push_parameter(line: &mut Line, name: &[u8], number: u64) {
-    const MOST_DIGITS: usize = 20;
-    line.extend_from_slice(name);
-    let mut digits = [b'0'; MOST_DIGITS];
-    let (mut start, mut rest) = (MOST_DIGITS, number);
-    for place in digits.iter_mut().rev() {
-        *place += u8::try_from(rest % 10).unwrap_or_default();
-        rest /= 10;
-        start -= 1;
-        if rest == 0 {
-            break;
-        }
-    }
-    line.extend_from_slice(digits.get(start..).unwrap_or_default());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn prop_numbers_are_written_as_usual(number: u64) {
-            let mut line = Line::new();
-            push_parameter(&mut line, b";r=", number);
-            let usual = format!(";r={number}");
-            prop_assert_eq!(line.as_slice(), usual.as_bytes());
-        }
-
         #[test]
         fn prop_a_share_is_the_smallest_that_keeps_to_the_rate(
             period_us in 1_u64..40_000_000_000_000, part in 1_u32..=1_000_000_000, whole in 1_u32..=1_000_000_000,

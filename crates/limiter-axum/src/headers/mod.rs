@@ -2,6 +2,7 @@
 
 mod draft11;
 mod legacy;
+mod line;
 mod policy_line;
 mod retry_after;
 mod style;
