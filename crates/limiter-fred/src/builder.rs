@@ -100,7 +100,11 @@ impl FredStoreBuilder {
     /// # Errors
     /// [`InvalidEndpoint`] if the client refuses the addresses, or nothing was given to call on.
     pub fn build(self) -> Result<FredStore, InvalidEndpoint> {
-        let runner = match self.source {
+        self.build_runner().map(FredStore)
+    }
+
+    pub(crate) fn build_runner(self) -> Result<Runner<Dial>, InvalidEndpoint> {
+        Ok(match self.source {
             Source::Endpoint(endpoint) => {
                 Runner::new(Dial::new(endpoint.0, &self.settings), self.settings)
             }
@@ -109,7 +113,6 @@ impl FredStoreBuilder {
                 let first = given.next().ok_or(InvalidAddress::NoNodes)?;
                 Runner::over(first, given, self.settings)
             }
-        };
-        Ok(FredStore(runner))
+        })
     }
 }

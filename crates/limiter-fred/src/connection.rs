@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fred::clients::Client;
+use fred::clients::{Client, WithOptions};
 use fred::error::Error;
 use fred::interfaces::ClientLike;
-use fred::types::config::Options;
+use fred::types::config::{Options, Server};
 use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
 use limiter_lua::{Job, Route};
 
@@ -39,15 +39,19 @@ impl Connection {
     /// Sends `job` as `route` says, and returns its reply.
     pub(crate) async fn send(&self, job: &Job<'_>, route: &Route) -> Result<Value, Error> {
         let (command, args) = command(job, route.with_text);
+        let client = self.client_for(&command, route);
+        client.custom(command, args).await
+    }
+
+    /// Returns the client, told where to send a command.
+    fn client_for(&self, command: &CustomCommand, route: &Route) -> WithOptions<Client> {
+        let node = route.redirect.as_ref();
         // fred looks for the key where the options say, whatever the command says.
-        let options = Options {
+        self.client.with_options(&Options {
             cluster_hash: Some(command.cluster_hash.clone()),
+            cluster_node: node.map(|node| Server::new(node.host.as_str(), node.port)),
             ..self.options.clone()
-        };
-        self.client
-            .with_options(&options)
-            .custom(command, args)
-            .await
+        })
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -72,7 +76,7 @@ fn command(job: &Job<'_>, with_text: bool) -> (CustomCommand, Vec<Value>) {
     let command = CustomCommand::new_static(job.verb(with_text), hash, false);
     let mut args = Vec::with_capacity(8);
     if let Some(script) = job.script_arg(with_text) {
-        args.extend([Value::from_static_str(script), 1.into()]);
+        args.extend([Value::from_static_str(script), i64::from(job.keys()).into()]);
     }
     args.push(bytes(job.key()));
     args.extend(job.rest().map(bytes));

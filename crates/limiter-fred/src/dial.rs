@@ -7,7 +7,7 @@ use fred::error::{Error, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::types::config::{Config, ReconnectPolicy, TcpConfig, UnresponsiveConfig};
 use fred::types::{Builder, Value};
-use limiter_lua::{Driver, Failure, Fault, Job, Route, Settings};
+use limiter_lua::{Driver, Failure, Fault, Job, Reply, Route, Settings};
 use tokio::time::timeout;
 
 use crate::connection::Connection;
@@ -128,6 +128,24 @@ impl Driver for Dial {
 
     fn bytes(reply: &Value) -> Option<&[u8]> {
         reply.as_bytes()
+    }
+
+    fn reply(reply: Value) -> Reply {
+        match reply {
+            Value::Integer(number) => Reply::Int(number),
+            Value::String(text) if text == "OK" => Reply::Okay,
+            Value::String(text) => Reply::Bytes(text.as_bytes().to_vec()),
+            Value::Bytes(bytes) => Reply::Bytes(bytes.to_vec()),
+            Value::Array(parts) => Reply::List(parts.into_iter().map(Self::reply).collect()),
+            Value::Map(map) => {
+                let pairs = map.inner().into_iter();
+                let parts = pairs.flat_map(|(key, value)| {
+                    [Reply::Bytes(key.as_bytes().to_vec()), Self::reply(value)]
+                });
+                Reply::List(parts.collect())
+            }
+            _ => Reply::Nil,
+        }
     }
 
     fn failure(error: &Error) -> Failure {

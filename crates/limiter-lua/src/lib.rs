@@ -19,6 +19,8 @@ mod manual_time;
 mod reader;
 mod runner;
 mod script;
+#[cfg(feature = "sessions")]
+mod sessions;
 mod state;
 mod stored_attempts;
 
@@ -29,9 +31,11 @@ pub use call::{Answer, Call, field};
 pub use fault::Fault;
 pub use key_layout::{InvalidPrefix, KeyLayout};
 pub use runner::{
-    Connections, Driver, Failure, InvalidConnections, Job, PoolSizing, Redirect, Route, Runner,
-    Settings, SystemRandom,
+    Connections, Driver, Failure, InvalidConnections, Job, PoolSizing, Redirect, Reply, Route,
+    Runner, Settings, SystemRandom,
 };
 pub use script::Script;
+#[cfg(feature = "sessions")]
+pub use sessions::{ServerInfo, SessionKey, SessionNames, SessionRunner, read_session};
 pub use state::read_state;
 pub use stored_attempts::StoredAttempts;

@@ -28,6 +28,13 @@ impl<'a> Reader<'a> {
         self.number(4).and_then(|number| u32::try_from(number).ok())
     }
 
+    /// Reads bytes that their count comes before, in one byte.
+    #[cfg(feature = "sessions")]
+    pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.number(1)?).ok()?;
+        self.take(len)
+    }
+
     /// Reads digits up to and including the byte that `ends` them.
     pub(crate) fn digits(&mut self, ends: impl Fn(u8) -> bool) -> Option<(u64, u8)> {
         let len = self.0.iter().position(|byte| !byte.is_ascii_digit())?;

@@ -21,15 +21,38 @@ pub enum Script {
     Chain,
     /// Records, reads, forgives or unblocks attempts under a policy.
     Abuse,
+    /// Observes a visit, touches or ends a session.
+    #[cfg(feature = "sessions")]
+    Visit,
+    /// Reads the signals of an address.
+    #[cfg(feature = "sessions")]
+    Signals,
+    /// Puts a member into an index, or lists them.
+    #[cfg(feature = "sessions")]
+    Index,
+    /// Takes an anomaly in, or reads the newest.
+    #[cfg(feature = "sessions")]
+    Feed,
 }
 
 static TOKEN_BUCKET_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::TokenBucket));
 static CHAIN_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Chain));
 static ABUSE_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Abuse));
+#[cfg(feature = "sessions")]
+static VISIT_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Visit));
+#[cfg(feature = "sessions")]
+static SIGNALS_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Signals));
+#[cfg(feature = "sessions")]
+static INDEX_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Index));
+#[cfg(feature = "sessions")]
+static FEED_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Feed));
 
 impl Script {
-    /// Every script, for those who load them beforehand.
+    /// Every script of the limiters, for those who load them beforehand.
     pub const ALL: [Self; 3] = [Self::TokenBucket, Self::Chain, Self::Abuse];
+    /// Every script of sessions.
+    #[cfg(feature = "sessions")]
+    pub const SESSIONS: [Self; 4] = [Self::Visit, Self::Signals, Self::Index, Self::Feed];
 
     /// Returns the text, as `SCRIPT LOAD` takes it.
     #[must_use]
@@ -38,6 +61,14 @@ impl Script {
             Self::TokenBucket => include_str!("token_bucket.lua"),
             Self::Chain => include_str!("chain.lua"),
             Self::Abuse => include_str!("abuse.lua"),
+            #[cfg(feature = "sessions")]
+            Self::Visit => include_str!("sessions/visit.lua"),
+            #[cfg(feature = "sessions")]
+            Self::Signals => include_str!("sessions/signals.lua"),
+            #[cfg(feature = "sessions")]
+            Self::Index => include_str!("sessions/index.lua"),
+            #[cfg(feature = "sessions")]
+            Self::Feed => include_str!("sessions/feed.lua"),
         }
     }
 
@@ -48,6 +79,14 @@ impl Script {
             Self::TokenBucket => &TOKEN_BUCKET_SHA1,
             Self::Chain => &CHAIN_SHA1,
             Self::Abuse => &ABUSE_SHA1,
+            #[cfg(feature = "sessions")]
+            Self::Visit => &VISIT_SHA1,
+            #[cfg(feature = "sessions")]
+            Self::Signals => &SIGNALS_SHA1,
+            #[cfg(feature = "sessions")]
+            Self::Index => &INDEX_SHA1,
+            #[cfg(feature = "sessions")]
+            Self::Feed => &FEED_SHA1,
         }
     }
 }

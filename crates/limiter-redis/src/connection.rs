@@ -35,7 +35,7 @@ fn command(job: &Job<'_>, with_text: bool) -> Cmd {
     let mut command = Cmd::new();
     command.arg(job.verb(with_text));
     if let Some(script) = job.script_arg(with_text) {
-        command.arg(script).arg(1);
+        command.arg(script).arg(job.keys());
     }
     command.arg(job.key());
     for arg in job.rest() {

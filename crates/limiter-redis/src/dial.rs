@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Route, Settings};
+use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Reply, Route, Settings};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
@@ -136,6 +136,23 @@ impl Driver for Dial {
         match reply {
             Value::BulkString(bytes) => Some(bytes),
             _ => None,
+        }
+    }
+
+    fn reply(reply: Value) -> Reply {
+        match reply {
+            Value::Okay => Reply::Okay,
+            Value::Int(number) => Reply::Int(number),
+            Value::BulkString(bytes) => Reply::Bytes(bytes),
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+                Reply::Bytes(text.into_bytes())
+            }
+            Value::Array(parts) => Reply::List(parts.into_iter().map(Self::reply).collect()),
+            Value::Map(pairs) => {
+                let parts = pairs.into_iter().flat_map(|(key, value)| [key, value]);
+                Reply::List(parts.map(Self::reply).collect())
+            }
+            _ => Reply::Nil,
         }
     }
 

@@ -7,6 +7,8 @@ mod connection;
 mod dial;
 mod endpoint;
 mod error;
+#[cfg(feature = "sessions")]
+mod sessions;
 mod store;
 
 pub use builder::RedisStoreBuilder;

@@ -17,7 +17,7 @@ use crate::{
 /// use limiter_core::Key;
 /// use limiter_sessions::{Nonce, Retention, SessionPorts, SessionService, Visit};
 ///
-/// # async fn example(store: Arc<impl SessionPorts + 'static>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(store: Arc<dyn SessionPorts>) -> Result<(), Box<dyn std::error::Error>> {
 /// let service = SessionService::on(store).with_retention(Retention::HOUR);
 /// let visit = Visit::new("ab".repeat(32).parse()?, "203.0.113.9".parse()?);
 /// let seen = service.observe(&visit).await?;
@@ -41,7 +41,7 @@ pub struct SessionService {
 impl SessionService {
     /// Keeps everything in one store.
     #[must_use]
-    pub fn on<S: SessionPorts + 'static>(store: Arc<S>) -> Self {
+    pub fn on(store: Arc<dyn SessionPorts>) -> Self {
         Self::new(store.clone(), store.clone(), store.clone(), store)
     }
 

@@ -134,6 +134,15 @@ impl TagKey {
         SessionId::from_bytes(id)
     }
 
+    /// Returns a place among the sessions of the fingerprint with this tag.
+    #[must_use]
+    pub fn group(fingerprint: &[u8; 16]) -> Locator {
+        Locator {
+            group: cut(fingerprint, 0),
+            member: [0; 6],
+        }
+    }
+
     /// Returns where the session called `id` is kept.
     #[must_use]
     pub fn locator(id: &SessionId) -> Locator {

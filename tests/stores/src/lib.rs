@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
 use limiter_lua::{Connections, KeyLayout};
+use limiter_sessions::{SessionPorts, TagKey};
 use limiter_testkit::server::RedisServer;
 
 pub type Store = Arc<dyn RateLimiterRepository>;
+pub type Sessions = Arc<dyn SessionPorts>;
 
 /// The deadline that the README promises.
 pub const DEADLINE: Duration = Duration::from_millis(50);
@@ -69,6 +71,35 @@ impl Client {
                     .with_connections(connections)
                     .build();
                 Arc::new(store.expect("a store"))
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Makes a store of sessions on `address`, in any form that both adapters know.
+    pub fn sessions(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
+        let tags = TagKey::new([7; 32]).expect("a secret");
+        match self {
+            Self::Redis => {
+                let endpoint = address
+                    .parse::<limiter_redis::Endpoint>()
+                    .expect("an address");
+                let store = limiter_redis::RedisStore::builder(endpoint)
+                    .with_layout(layout.clone())
+                    .with_deadline(deadline)
+                    .build_sessions(tags);
+                store.expect("a store")
+            }
+            Self::Fred => {
+                let endpoint = address
+                    .parse::<limiter_fred::Endpoint>()
+                    .expect("an address");
+                let store = limiter_fred::FredStore::builder(endpoint)
+                    .with_layout(layout.clone())
+                    .with_deadline(deadline)
+                    .build_sessions(tags);
+                store.expect("a store")
             }
         }
     }

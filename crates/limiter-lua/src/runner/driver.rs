@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use limiter_core::Cause;
 
-use super::{Failure, Job, Redirect, Route};
+use super::{Failure, Job, Redirect, Reply, Route};
 
 /// A client of Redis: how it connects, sends, and says what went wrong. All that differs from client to client.
 pub trait Driver: Debug + Send + Sync + 'static {
@@ -27,6 +27,9 @@ pub trait Driver: Debug + Send + Sync + 'static {
 
     /// Returns the bytes of a reply that has some.
     fn bytes(reply: &Self::Reply) -> Option<&[u8]>;
+
+    /// Returns a reply in the form that is the same for all clients.
+    fn reply(reply: Self::Reply) -> Reply;
 
     /// Tells what an error of [`send`](Self::send) means.
     fn failure(error: &Self::Error) -> Failure;

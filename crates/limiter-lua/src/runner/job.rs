@@ -1,4 +1,4 @@
-//! [`Job`]: one command on one key, as a client sends it.
+//! [`Job`]: one command, as a client sends it.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::Script;
 
-/// One command on one key: a script or a command of the server's.
+/// One command on one key, or on several of one slot: a script or a command of the server's.
 ///
 /// # Examples
 /// ```
@@ -19,6 +19,7 @@ use crate::Script;
 pub struct Job<'a> {
     what: What,
     key: &'a [u8],
+    keys: u8,
     args: SmallVec<[Cow<'a, [u8]>; 4]>,
     writes: bool,
 }
@@ -46,9 +47,17 @@ impl<'a> Job<'a> {
         Self {
             what,
             key,
+            keys: 1,
             args: SmallVec::new(),
             writes: true,
         }
+    }
+
+    /// Adds a key of the same slot. Keys come before all arguments.
+    #[must_use]
+    pub fn also_on(mut self, key: &'a [u8]) -> Self {
+        self.keys = self.keys.saturating_add(1);
+        self.arg(key)
     }
 
     /// Adds an argument after the key.
@@ -81,7 +90,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Returns what stands before the number of keys (which is 1) if this is a script: its text or its SHA1.
+    /// Returns what stands before the number of keys if this is a script: its text or its SHA1.
     #[must_use]
     pub fn script_arg(&self, with_text: bool) -> Option<&'static str> {
         match self.what {
@@ -100,13 +109,19 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Returns the one key that the job touches.
+    /// Returns how many keys the job touches; those after the first begin the [`rest`](Self::rest).
+    #[must_use]
+    pub const fn keys(&self) -> u8 {
+        self.keys
+    }
+
+    /// Returns the first key that the job touches.
     #[must_use]
     pub const fn key(&self) -> &'a [u8] {
         self.key
     }
 
-    /// Returns the arguments after the key.
+    /// Returns what comes after the first key.
     pub fn rest(&self) -> impl Iterator<Item = &[u8]> {
         self.args.iter().map(AsRef::as_ref)
     }

@@ -9,6 +9,7 @@ mod job;
 mod link;
 mod pool;
 mod pool_sizing;
+mod reply;
 mod route;
 #[expect(clippy::module_inception, reason = "the module's one public noun")]
 mod runner;
@@ -20,6 +21,7 @@ pub use driver::Driver;
 pub use failure::Failure;
 pub use job::Job;
 pub use pool_sizing::PoolSizing;
+pub use reply::Reply;
 pub use route::{Redirect, Route};
 pub use runner::Runner;
 pub use settings::Settings;

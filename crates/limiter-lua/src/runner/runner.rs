@@ -136,14 +136,15 @@ impl<D: Driver> Runner<D> {
         let (sent, writes) = (Sent::default(), call.writes());
         let running = async {
             loop {
-                let reply = self.attempts(&call.job(), &sent).await?;
+                let reply = self.attempts(&call.job(), Route::default(), &sent).await?;
                 match call.answer(bytes::<D>(&reply)?)? {
                     Answer::Verdict(verdict) => return Ok(verdict),
                     Answer::Ask(other) => call = other,
                 }
             }
         };
-        self.before_deadline(running, &sent, writes).await
+        self.before_deadline(running, self.settings.deadline, &sent, writes)
+            .await
     }
 
     /// Does a job before its deadline.
@@ -151,18 +152,50 @@ impl<D: Driver> Runner<D> {
     /// # Errors
     /// [`StoreError`] if there was no reply in time, or it was an error.
     pub async fn ask(&self, job: &Job<'_>) -> Result<D::Reply, StoreError> {
-        let sent = Sent::default();
-        self.before_deadline(self.attempts(job, &sent), &sent, job.writes())
+        self.ask_by(job, Route::default(), self.settings.deadline)
             .await
+    }
+
+    /// Does a job as `route` says, in the time that is `left` of its deadline.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there was no reply in time, or it was an error.
+    pub async fn ask_by(
+        &self,
+        job: &Job<'_>,
+        route: Route,
+        left: Duration,
+    ) -> Result<D::Reply, StoreError> {
+        let sent = Sent::default();
+        let running = self.attempts(job, route, &sent);
+        self.before_deadline(running, left, &sent, job.writes())
+            .await
+    }
+
+    /// Returns whether calls go to a cluster; connects first, before the deadline.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there is no connection.
+    pub async fn is_cluster(&self) -> Result<bool, StoreError> {
+        let (sent, (_, link)) = (Sent::default(), self.pool.pick());
+        let asking = async { Ok(D::is_cluster(&link.live().await?.connection)) };
+        self.before_deadline(asking, self.settings.deadline, &sent, false)
+            .await
+    }
+
+    /// Returns how long a call may take.
+    #[must_use]
+    pub const fn deadline(&self) -> Duration {
+        self.settings.deadline
     }
 
     async fn before_deadline<T>(
         &self,
         running: impl Future<Output = Result<T, StoreError>> + Send,
+        deadline: Duration,
         sent: &Sent,
         writes: bool,
     ) -> Result<T, StoreError> {
-        let deadline = self.settings.deadline;
         if let Ok(reply) = timeout(deadline, running).await {
             return reply;
         }
@@ -173,8 +206,12 @@ impl<D: Driver> Runner<D> {
     }
 
     /// Sends a job until it is answered, or fails in a way that does not rule out that it ran.
-    async fn attempts(&self, job: &Job<'_>, sent: &Sent) -> Result<D::Reply, StoreError> {
-        let mut route = Route::default();
+    async fn attempts(
+        &self,
+        job: &Job<'_>,
+        mut route: Route,
+        sent: &Sent,
+    ) -> Result<D::Reply, StoreError> {
         let mut pause = FIRST_PAUSE;
         loop {
             let (nth, link) = self.pool.pick();

@@ -1,7 +1,11 @@
 //! Stores on real servers, as the laws want them: [`ServerRig`] on a [`Site`].
 
 mod server_rig;
+#[cfg(feature = "sessions")]
+mod session_rig;
 mod site;
 
 pub use server_rig::{ServerRig, Tools};
+#[cfg(feature = "sessions")]
+pub use session_rig::SessionRig;
 pub use site::Site;

@@ -28,6 +28,19 @@ pub struct Tools {
     pub random: ManualRandom,
 }
 
+impl Tools {
+    pub(super) fn new(site: Site) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            address: site.address(),
+            layout: KeyLayout::new(format!("t{}-{nth}", std::process::id())).expect("a prefix"),
+            clock: ManualClock::new(),
+            random: ManualRandom::new(),
+        }
+    }
+}
+
 /// A store on servers, with clock and chance in the test's hand.
 #[derive(Debug)]
 pub struct ServerRig<S> {
@@ -42,14 +55,7 @@ pub struct ServerRig<S> {
 impl<S> ServerRig<S> {
     /// Makes a rig on `site` with the store that `make` makes.
     pub fn new(site: Site, make: impl FnOnce(Tools) -> S) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
-        let tools = Tools {
-            address: site.address(),
-            layout: KeyLayout::new(format!("t{}-{nth}", std::process::id())).expect("a prefix"),
-            clock: ManualClock::new(),
-            random: ManualRandom::new(),
-        };
+        let tools = Tools::new(site);
         Self {
             store: Arc::new(make(tools.clone())),
             tools,
@@ -59,13 +65,7 @@ impl<S> ServerRig<S> {
 
     /// Returns the keys on all nodes that `is_ours` says are the store's.
     fn keys(&self, is_ours: impl Fn(&KeyLayout, &[u8]) -> bool) -> Vec<OnNode> {
-        let mut found = Vec::new();
-        for node in &self.nodes {
-            let keys = node.keys().expect("keys").into_iter();
-            let ours = keys.filter(|key| is_ours(&self.tools.layout, key));
-            found.extend(ours.map(|key| OnNode { node, key }));
-        }
-        found
+        OnNode::all(&self.nodes, |key| is_ours(&self.tools.layout, key))
     }
 
     fn identities(&self) -> Vec<OnNode> {
@@ -78,22 +78,42 @@ impl<S> ServerRig<S> {
 }
 
 /// A key, and the server that has it.
-struct OnNode {
+pub(super) struct OnNode {
     node: &'static RedisServer,
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
 }
 
 impl OnNode {
-    fn ask(&self, verb: &str) -> Reply {
-        let command = [verb.as_bytes(), &self.key];
+    /// Returns the keys on all of `nodes` that `is_ours` takes.
+    pub(super) fn all(
+        nodes: &[&'static RedisServer],
+        is_ours: impl Fn(&[u8]) -> bool,
+    ) -> Vec<Self> {
+        let mut found = Vec::new();
+        for node in nodes {
+            let keys = node.keys().expect("keys").into_iter();
+            let ours = keys.filter(|key| is_ours(key));
+            found.extend(ours.map(|key| Self { node, key }));
+        }
+        found
+    }
+
+    /// Sends a command with the key as its first argument.
+    pub(super) fn command(&self, verb: &str, args: &[&str]) -> Reply {
+        let mut command = vec![verb.as_bytes(), &self.key];
+        command.extend(args.iter().map(|arg| arg.as_bytes()));
         self.node.command(&command).expect("an answer")
     }
 
-    fn is_immortal(&self) -> bool {
+    fn ask(&self, verb: &str) -> Reply {
+        self.command(verb, &[])
+    }
+
+    pub(super) fn is_immortal(&self) -> bool {
         self.ask("PTTL").int().is_none_or(|ttl| ttl < 0)
     }
 
-    fn delete(&self) {
+    pub(super) fn delete(&self) {
         self.ask("DEL");
     }
 

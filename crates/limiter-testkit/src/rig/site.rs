@@ -17,22 +17,35 @@ pub enum Site {
     Cluster,
     /// One Redis, on which the store's user may do no more than the README of the stores asks for.
     Restricted,
+    /// The same for a store of sessions.
+    #[cfg(feature = "sessions")]
+    RestrictedSessions,
 }
 
 /// What the READMEs of the stores grant, for the prefixes of tests.
 const ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire \
                    +time +ping";
 
+/// The same for sessions.
+#[cfg(feature = "sessions")]
+const SESSIONS_ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hgetall +hmget +hset +set +del +pexpire +time \
+                            +ping +zadd +zrem +zcard +zrange +zrevrangebyscore +zremrangebyscore +zremrangebyrank +pfadd +pfcount \
+                            +xadd +xrevrange +info +scan";
+
 static REDIS: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis));
 static VALKEY: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Valkey));
 #[expect(clippy::expect_used, reason = "without a server there is no test")]
 static CLUSTER: LazyLock<RedisCluster> =
     LazyLock::new(|| RedisCluster::start(Flavour::Redis).expect("a cluster starts"));
+static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| restricted(ACL));
+#[cfg(feature = "sessions")]
+static RESTRICTED_SESSIONS: LazyLock<RedisServer> = LazyLock::new(|| restricted(SESSIONS_ACL));
+
 #[expect(clippy::expect_used, reason = "without a server there is no test")]
-static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| {
-    let server = RedisServer::builder(Flavour::Redis).with_acl_user(ACL);
+fn restricted(acl: &str) -> RedisServer {
+    let server = RedisServer::builder(Flavour::Redis).with_acl_user(acl);
     server.start().expect("the server starts")
-});
+}
 
 #[expect(clippy::expect_used, reason = "without a server there is no test")]
 fn started(flavour: Flavour) -> RedisServer {
@@ -51,6 +64,8 @@ impl Site {
             Self::Valkey => VALKEY.url(),
             Self::Cluster => CLUSTER.address(),
             Self::Restricted => RESTRICTED.url_as("limiter", "secret"),
+            #[cfg(feature = "sessions")]
+            Self::RestrictedSessions => RESTRICTED_SESSIONS.url_as("limiter", "secret"),
         }
     }
 
@@ -65,6 +80,8 @@ impl Site {
             Self::Valkey => vec![&VALKEY],
             Self::Cluster => CLUSTER.nodes().collect(),
             Self::Restricted => vec![&RESTRICTED],
+            #[cfg(feature = "sessions")]
+            Self::RestrictedSessions => vec![&RESTRICTED_SESSIONS],
         }
     }
 }

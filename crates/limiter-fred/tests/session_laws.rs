@@ -1,0 +1,38 @@
+//! Every law of stores of sessions, on every kind of server.
+#![cfg(test)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limiter_fred::{Endpoint, FredStore};
+use limiter_sessions::TagKey;
+use limiter_testkit::rig::{SessionRig, Site, Tools};
+
+/// Long enough for a crowded machine: the deadline is tested elsewhere.
+const PATIENT: Duration = Duration::from_secs(5);
+
+fn on(site: Site) -> SessionRig {
+    SessionRig::new(site, |tools: Tools| {
+        let endpoint = tools.address.parse::<Endpoint>().expect("an address");
+        // A secret that is always the same, so that estimates are.
+        let tags = TagKey::new([7; 32]).expect("a secret");
+        let store = FredStore::builder(endpoint)
+            .with_layout(tools.layout)
+            .with_deadline(PATIENT)
+            .with_clock(Arc::new(tools.clock))
+            .build_sessions(tags);
+        store.expect("a store")
+    })
+}
+
+mod redis_standalone {
+    limiter_testkit::session_laws!(super::on(super::Site::Redis), cases = 48);
+}
+
+mod valkey_standalone {
+    limiter_testkit::session_laws!(super::on(super::Site::Valkey), cases = 24);
+}
+
+mod redis_cluster {
+    limiter_testkit::session_laws!(super::on(super::Site::Cluster), cases = 24);
+}

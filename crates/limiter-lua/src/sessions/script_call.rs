@@ -1,0 +1,61 @@
+//! [`ScriptCall`]: one call of a script about sessions.
+
+use std::borrow::Cow;
+
+use limiter_core::Timestamp;
+
+use crate::manual_time::ManualTime;
+use crate::{Job, Script};
+
+/// One call of a script about sessions: on which keys, with which arguments.
+#[derive(Clone, Debug)]
+pub(super) struct ScriptCall {
+    script: Script,
+    keys: Vec<Vec<u8>>,
+    args: Vec<Vec<u8>>,
+    clock: Option<ManualTime>,
+    writes: bool,
+}
+
+impl ScriptCall {
+    pub(super) fn new(
+        script: Script,
+        keys: impl IntoIterator<Item = Vec<u8>>,
+        args: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Self {
+        Self {
+            script,
+            keys: keys.into_iter().collect(),
+            args: args.into_iter().collect(),
+            clock: None,
+            writes: true,
+        }
+    }
+
+    /// Says that the call changes nothing.
+    pub(super) const fn read_only(mut self) -> Self {
+        self.writes = false;
+        self
+    }
+
+    /// Returns the same call, decided at `now` if there is one, and else at the server's time.
+    pub(super) fn at(mut self, now: Option<Timestamp>) -> Self {
+        self.clock = now.map(ManualTime::new);
+        self
+    }
+
+    pub(super) fn job(&self) -> Job<'_> {
+        let (first, others) = match self.keys.split_first() {
+            Some((first, others)) => (first.as_slice(), others),
+            None => (&[][..], &[][..]),
+        };
+        let mut job = Job::script(self.script, first);
+        for key in others {
+            job = job.also_on(key);
+        }
+        let clock = self.clock.iter().flat_map(ManualTime::args);
+        let args = self.args.iter().map(Vec::as_slice).chain(clock);
+        let job = job.args(args.map(Cow::Borrowed));
+        if self.writes { job } else { job.read_only() }
+    }
+}

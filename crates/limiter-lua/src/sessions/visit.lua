@@ -1,0 +1,125 @@
+-- visit.lua: find or begin the session of a visit, touch or end one by its id, and count the visit for its address, in one
+-- atomic step.
+-- Twin of limiter_sessions::Session (begin, count, learn). Change both; session_laws and the comparison with the model must
+-- pass.
+-- Why Lua: whether a session lives decides what is written; MULTI cannot branch on what it read.
+-- KEYS       session, index of its fingerprint; then, or alone with op 3, signals of its address, unique fingerprints of its
+--            address. Either pair shares a slot; all four go together only where there are no slots
+-- ARGV[1]    packed call, big-endian: op u8 (0 observe, 1 touch, 2 end, 3 signals), begun u8 (with op 3: 1 if the visit began
+--            its session), retention_us u48, bot_ppm u32 (2^32-1: not told), cap of the index u16
+-- ARGV[2]    5 bytes of a session's id that are its own: of a new one with op 0, of the one that is meant with op 1 and 2
+-- ARGV[3..7] fingerprint, address, country ('': not told), 11 bytes that the ids of this place have in common, 4 bytes more of
+--            the fingerprint's tag
+-- ARGV[8]    tag of the fingerprint; then, with a manual clock only, seconds and microseconds in place of TIME
+-- Session    hash: id (version u8 = 1, the id's own 5 bytes, the 4 bytes of the tag), fingerprint, ip, first_seen, last_seen,
+--            expires (all us), request_count, bot_probability (ppm), geo_country
+-- Index      sorted set: a member is the 16 bytes of an id and the 4 of the tag, its score is `expires`
+-- Signals    hash: first_seen, last_seen, total_sessions, bot_sum (ppm), bot_count; unique fingerprints: HyperLogLog of tags
+-- Reply      '' if there is no such session; else of observe and touch: is_new u8, in_signals u8, first_seen u56, last_seen
+--            u56, expires u56, request_count u56, bot_ppm u32, length of the country u8, country, length of the address u8,
+--            address, fingerprint, the id's own 5 bytes; of end and signals: '1'
+-- Errors     LIMITERSTATE if the session is of an unknown version; nothing was written then
+-- TTL        frees memory, and with the server's own clock ends a session to the millisecond. With a manual clock, an hour more
+-- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
+
+local call = redis.call
+local op, begun, retention, bot, cap = struct.unpack('>BBI6I4I2', ARGV[1])
+local own, fingerprint, ip, country, place, rest, tag = unpack(ARGV, 2, 8)
+local manual = ARGV[9]
+local time = manual and {manual, ARGV[10]} or call('TIME')
+local now = time[1] * 1000000 + time[2]
+local GRACE, HOUR, UNTOLD = 1000000, 3600000000, 4294967295
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Lets a key live until a moment, not a millisecond longer.
+local function expire(key, until_us)
+  local wait = math.floor((until_us - now) / 1000) + (manual and 3600000 or 0)
+  call('PEXPIRE', key, text(wait > 0 and wait or 1))
+end
+
+-- Counts a visit for its address: sums and counts are only ever added to.
+local function signal(key, uniques)
+  local known = call('HMGET', key, 'first_seen', 'last_seen', 'total_sessions', 'bot_sum', 'bot_count')
+  if known[1] and known[2] + HOUR <= now then
+    call('DEL', key, uniques)
+    known = {}
+  end
+  local last = math.max(now, tonumber(known[2] or 0))
+  local told = bot ~= UNTOLD
+  call('HSET', key, 'first_seen', known[1] or text(now), 'last_seen', text(last),
+    'total_sessions', text((known[3] or 0) + begun), 'bot_sum', text((known[4] or 0) + (told and bot or 0)),
+    'bot_count', text((known[5] or 0) + (told and 1 or 0)))
+  call('PFADD', uniques, tag)
+  expire(key, last + HOUR)
+  expire(uniques, last + HOUR)
+end
+
+if op == 3 then
+  signal(KEYS[1], KEYS[2])
+  return '1'
+end
+
+local key, index = KEYS[1], KEYS[2]
+local s = call('HMGET', key, 'id', 'fingerprint', 'ip', 'first_seen', 'last_seen', 'expires', 'request_count',
+  'bot_probability', 'geo_country')
+if s[1] and string.byte(s[1]) ~= 1 then
+  return redis.error_reply('LIMITERSTATE unknown version ' .. (string.byte(s[1]) or 0) .. ' of the session')
+end
+local stored = s[1] and s[1]:sub(2)
+local lives = stored and tonumber(s[6]) > now
+
+if op ~= 0 and not (lives and stored:sub(1, 5) == own) then
+  return ''
+end
+if op == 2 then
+  call('DEL', key)
+  call('ZREM', index, place .. stored)
+  return '1'
+end
+
+-- Another visitor's session in this place is as good as none: theirs begins anew, nothing is mixed up.
+local known = lives and (op == 1 or (s[2] == fingerprint and s[3] == ip))
+local id, first, last, count, likely = own .. rest, now, now, 1, bot
+if known then
+  id, fingerprint, ip, first, count = stored, s[2], s[3], tonumber(s[4]), s[7] + 1
+  last = math.max(now, tonumber(s[5]))
+  if bot == UNTOLD then likely = tonumber(s[8] or UNTOLD) end
+  if country == '' then country = s[9] or '' end
+elseif stored then
+  call('DEL', key)
+  call('ZREM', index, place .. stored)
+end
+local expires = last + retention
+
+local fields = {'last_seen', text(last), 'expires', text(expires), 'request_count', text(count)}
+if not known then
+  for _, field in ipairs({'id', '\1' .. id, 'fingerprint', fingerprint, 'ip', ip, 'first_seen', text(first)}) do
+    fields[#fields + 1] = field
+  end
+end
+if likely ~= UNTOLD then
+  fields[#fields + 1], fields[#fields + 2] = 'bot_probability', text(likely)
+end
+if country ~= '' then
+  fields[#fields + 1], fields[#fields + 2] = 'geo_country', country
+end
+call('HSET', key, unpack(fields))
+expire(key, expires)
+
+call('ZADD', index, text(expires), place .. id)
+call('ZREMRANGEBYSCORE', index, '-inf', text(now - GRACE))
+if not known and call('ZCARD', index) > cap then
+  call('ZREMRANGEBYRANK', index, 0, -1 - cap)
+end
+local longest = tonumber(call('ZRANGE', index, -1, -1, 'WITHSCORES')[2])
+expire(index, longest)
+
+begun = known and 0 or 1
+if op == 0 and KEYS[3] then
+  signal(KEYS[3], KEYS[4])
+end
+return struct.pack('>BBI7I7I7I7I4', begun, KEYS[3] and 1 or 0, first, last, expires, count, likely)
+  .. struct.pack('B', #country) .. country .. struct.pack('B', #ip) .. ip .. fingerprint .. id:sub(1, 5)

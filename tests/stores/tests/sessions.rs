@@ -1,0 +1,289 @@
+//! Stores of sessions on servers that fail, and on the server's own clock.
+#![cfg(test)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use limiter_core::{Key, StoreError, Timestamp};
+use limiter_lua::SessionNames;
+use limiter_sessions::{
+    Anomaly, Label, Nonce, NonceUse, Retention, SessionService, Severity, TagKey, Visit,
+};
+use limiter_store_tests::{
+    Client, DEADLINE, PATIENT, SLACK, Sessions, key, layout, no_immortal_keys, on_clients,
+};
+use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
+use limiter_testkit::server::{Flavour, RedisServer};
+
+on_clients! {
+    Redis: redis {
+        no_nonce_is_accepted_while_the_server_is_down
+        nonce_whose_reply_was_lost_is_used_up
+        observed_once_although_the_reply_was_lost
+        calls_end_by_their_deadline_on_a_server_that_hangs
+        keys_live_as_long_as_the_servers_clock_says
+        session_of_another_version_is_told
+        scripts_that_the_server_forgot_are_loaded_again
+    }
+    Fred: fred {
+        no_nonce_is_accepted_while_the_server_is_down
+        nonce_whose_reply_was_lost_is_used_up
+        observed_once_although_the_reply_was_lost
+        calls_end_by_their_deadline_on_a_server_that_hangs
+        keys_live_as_long_as_the_servers_clock_says
+        session_of_another_version_is_told
+        scripts_that_the_server_forgot_are_loaded_again
+    }
+}
+
+const KEEP: Retention = Retention::HOUR;
+
+fn redis() -> RedisServer {
+    RedisServer::start(Flavour::Redis).expect("Redis starts")
+}
+
+fn visit() -> Visit {
+    visit_of("ab")
+}
+
+fn visit_of(face: &str) -> Visit {
+    let fingerprint = face.repeat(32).parse().expect("a fingerprint");
+    Visit::new(fingerprint, "203.0.113.9".parse().expect("an address"))
+}
+
+fn nonce(nth: u32) -> Nonce {
+    Nonce::new(&format!("n-{nth}")).expect("a nonce")
+}
+
+/// Observes somebody else until the store answers.
+async fn connected(store: &Sessions) {
+    let began = Instant::now();
+    while let Err(error) = store.observe(&visit_of("cd"), KEEP).await {
+        assert!(began.elapsed() < PATIENT, "no connection: {error:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Several callers use up nonces while the server is killed: from then on nothing is accepted.
+async fn no_nonce_is_accepted_while_the_server_is_down(client: Client) {
+    const CALLERS: u32 = 8;
+    let server = redis();
+    let store = client.sessions(&server.url(), &layout(), DEADLINE);
+    connected(&store).await;
+    let service = Arc::new(SessionService::on(store));
+    let is_down = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let (service, is_down, stop) = (service.clone(), is_down.clone(), stop.clone());
+            tokio::spawn(async move {
+                let (mut before, mut during) = (0_u32, 0_u32);
+                for nth in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let began_down = is_down.load(Ordering::SeqCst);
+                    let (scope, nonce) = (key("form"), nonce(caller * 1_000_000 + nth));
+                    let verdict = service.verify_nonce(&scope, &nonce).await;
+                    if began_down {
+                        assert!(!verdict.is_accepted(), "accepted while down");
+                        during += 1;
+                    } else {
+                        before += u32::from(verdict.is_accepted());
+                    }
+                }
+                (before, during)
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.kill();
+    is_down.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stop.store(true, Ordering::SeqCst);
+    let (mut before, mut during) = (0, 0);
+    for caller in callers {
+        let (accepted, refused) = caller.await.expect("no caller panics");
+        before += accepted;
+        during += refused;
+    }
+    assert!(before > 0 && during > 0, "{before} before, {during} during");
+}
+
+/// A nonce whose reply was lost is an error, and used up: sending it again is a replay.
+async fn nonce_whose_reply_was_lost_is_used_up(client: Client) {
+    for ending in [Ending::Hang, Ending::Close, Ending::Reset] {
+        let (server, layout) = (redis(), layout());
+        let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
+        let store = client.sessions(&server.url_at(proxy.addr()), &layout, DEADLINE);
+        connected(&store).await;
+        proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("SET"));
+        let lost = store.consume(&key("form"), &nonce(1), KEEP).await;
+        assert!(lost.expect_err("the reply is lost").may_have_charged());
+        let direct = client.sessions(&server.url(), &layout, PATIENT);
+        let again = direct.consume(&key("form"), &nonce(1), KEEP).await;
+        assert_eq!(again.expect("an answer"), NonceUse::Replay, "{ending:?}");
+        assert_eq!(proxy.requests_of("SET"), 1, "it was sent again: {ending:?}");
+    }
+}
+
+/// A visit whose reply was lost counts once, and the error says that it may have.
+async fn observed_once_although_the_reply_was_lost(client: Client) {
+    for ending in [Ending::Hang, Ending::Close, Ending::Reset] {
+        let (server, layout) = (redis(), layout());
+        let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
+        let store = client.sessions(&server.url_at(proxy.addr()), &layout, DEADLINE);
+        connected(&store).await;
+        proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
+        let lost = store.observe(&visit(), KEEP).await;
+        assert!(lost.expect_err("the reply is lost").may_have_charged());
+        let direct = client.sessions(&server.url(), &layout, PATIENT);
+        let seen = direct.observe(&visit(), KEEP).await.expect("an answer");
+        let counted = (seen.is_new, seen.session.request_count);
+        assert_eq!(counted, (false, 2), "{ending:?}");
+        no_immortal_keys(&server);
+    }
+}
+
+/// Whatever is asked of a server that hangs, the answer is an error, in time.
+async fn calls_end_by_their_deadline_on_a_server_that_hangs(client: Client) {
+    let server = redis();
+    let store = client.sessions(&server.url(), &layout(), DEADLINE);
+    connected(&store).await;
+    let id = store
+        .observe(&visit(), KEEP)
+        .await
+        .expect("an answer")
+        .session
+        .id;
+    let (bots, visit) = (Label::new("bots").expect("a label"), visit());
+    let anomaly = Anomaly::new(Severity::Low, bots.clone());
+    server.pause().expect("the server pauses");
+    in_time("observe", store.observe(&visit, KEEP)).await;
+    in_time("touch", store.touch(&id, KEEP)).await;
+    in_time("get", store.get(&id)).await;
+    in_time("end", store.end(&id)).await;
+    in_time("by_fingerprint", store.by_fingerprint(&visit.fingerprint)).await;
+    in_time("consume", store.consume(&key("form"), &nonce(1), KEEP)).await;
+    in_time("signal", store.signal(visit.ip)).await;
+    in_time("push", store.push(&anomaly)).await;
+    in_time("recent", store.recent(Severity::Low, Timestamp::EPOCH, 9)).await;
+    in_time("join", store.join(&bots, &visit.fingerprint, KEEP)).await;
+    in_time("members", store.members(&bots)).await;
+    in_time("stats", store.stats(1)).await;
+    server.resume().expect("the server goes on");
+}
+
+async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, StoreError>>) {
+    let began = Instant::now();
+    let said = call.await;
+    let took = began.elapsed();
+    assert!(took <= DEADLINE + SLACK, "{what} took {took:?}");
+    assert!(
+        said.is_err_and(|error| error.is_outage()),
+        "{what} was answered"
+    );
+}
+
+/// On the server's own clock: times are the server's, and every key lives as long as it should.
+async fn keys_live_as_long_as_the_servers_clock_says(client: Client) {
+    let (server, layout) = (redis(), layout());
+    let store = client.sessions(&server.url(), &layout, PATIENT);
+    let before = server_now_us(&server);
+    let session = store
+        .observe(&visit(), KEEP)
+        .await
+        .expect("an answer")
+        .session;
+    let after = server_now_us(&server);
+    assert!((before..=after).contains(&session.first_seen.as_micros()));
+    assert_eq!(
+        store.get(&session.id).await.expect("an answer"),
+        Some(session.clone())
+    );
+    let signal = store.signal(visit().ip).await.expect("an answer");
+    assert_eq!(
+        signal.map(|signal| signal.first_seen),
+        Some(session.first_seen)
+    );
+    let used = store
+        .consume(&key("form"), &nonce(1), Retention::FIVE_MINUTES)
+        .await;
+    assert_eq!(used.expect("an answer"), NonceUse::First);
+    let (tags, names) = (
+        TagKey::new([7; 32]).expect("a secret"),
+        SessionNames::new(&layout),
+    );
+    let [hash, index] = names.session(&TagKey::locator(&session.id));
+    let [address, uniques] = names.address(&tags, visit().ip);
+    let form: Key = key("form");
+    for (name, keep) in [
+        (hash, KEEP),
+        (index, KEEP),
+        (address, KEEP),
+        (uniques, KEEP),
+        (
+            names.nonce(&tags, &form, &nonce(1)),
+            Retention::FIVE_MINUTES,
+        ),
+    ] {
+        let left = server.command(&[&b"PTTL"[..], &name]).expect("PTTL").int();
+        let left = u64::try_from(left.expect("a number")).expect("a time to live");
+        let keep_ms = u64::try_from(keep.get().as_millis()).expect("a small number");
+        assert!(
+            left <= keep_ms && left + 60_000 > keep_ms,
+            "{left} of {keep_ms} ms"
+        );
+    }
+    no_immortal_keys(&server);
+}
+
+fn server_now_us(server: &RedisServer) -> u64 {
+    let time = server.command(&["TIME"]).expect("TIME");
+    let parts: Vec<u64> = time
+        .items()
+        .iter()
+        .filter_map(|part| part.text()?.parse().ok())
+        .collect();
+    parts[0] * 1_000_000 + parts[1]
+}
+
+/// A session that another version wrote is an error that names the version, and nothing is changed.
+async fn session_of_another_version_is_told(client: Client) {
+    let (server, layout) = (redis(), layout());
+    let store = client.sessions(&server.url(), &layout, PATIENT);
+    let id = store
+        .observe(&visit(), KEEP)
+        .await
+        .expect("an answer")
+        .session
+        .id;
+    let [name, _] = SessionNames::new(&layout).session(&TagKey::locator(&id));
+    let foreign = [&b"HSET"[..], &name, b"id", b"\x09from-the-future"];
+    server.command(&foreign).expect("HSET");
+    let errors = [
+        store.get(&id).await.expect_err("another version"),
+        store
+            .observe(&visit(), KEEP)
+            .await
+            .expect_err("another version"),
+        store.touch(&id, KEEP).await.expect_err("another version"),
+    ];
+    for error in errors {
+        assert!(!error.is_outage() && !error.may_have_charged(), "{error:?}");
+        let cause = std::error::Error::source(&error).expect("a cause");
+        assert!(cause.to_string().contains("unknown version 9"), "{cause}");
+    }
+}
+
+/// A server that lost its scripts gets them again, in the same call.
+async fn scripts_that_the_server_forgot_are_loaded_again(client: Client) {
+    let server = redis();
+    let store = client.sessions(&server.url(), &layout(), PATIENT);
+    for count in 1..=5 {
+        server.script_flush().expect("SCRIPT FLUSH");
+        let seen = store.observe(&visit(), KEEP).await.expect("an answer");
+        assert_eq!(seen.session.request_count, count);
+    }
+}
