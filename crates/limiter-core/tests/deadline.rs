@@ -11,7 +11,7 @@ use limiter_core::{
     AbusePolicy, AbuseRepository, AbuseVerdict, Block, Cost, DeadlinePassed, DeadlineRepository,
     Key, Plan, RateLimiterRepository, StoreError, Tier, Verdict, minutes,
 };
-use limiter_testkit::{ManualTimer, ModelStore};
+use limiter_testkit::{ManualClock, ManualRandom, ManualTimer, ModelStore, StoreUnderTest};
 
 /// A store whose client waits for ever.
 struct Hangs;
@@ -136,4 +136,36 @@ async fn a_store_that_answers_is_passed_on_with_a_deadline_of_zero_as_well() {
         admitted.push(verdict.admitted);
     }
     assert_eq!(admitted, [true, true, false]);
+}
+
+/// A store with a deadline is a store: it obeys every law.
+mod with_a_deadline {
+    use super::*;
+
+    struct Subject(ModelStore);
+
+    impl StoreUnderTest for Subject {
+        fn store(&self) -> Arc<dyn RateLimiterRepository> {
+            let timer = Arc::new(ManualTimer::new());
+            Arc::new(DeadlineRepository::new(self.0.store(), timer))
+        }
+
+        fn clock(&self) -> ManualClock {
+            self.0.clock()
+        }
+
+        fn random(&self) -> ManualRandom {
+            self.0.random()
+        }
+
+        async fn tracked_keys(&self) -> usize {
+            self.0.tracked_keys().await
+        }
+
+        async fn forget_idle(&self) {
+            self.0.forget_idle().await;
+        }
+    }
+
+    limiter_testkit::store_laws!(Subject(ModelStore::new()));
 }

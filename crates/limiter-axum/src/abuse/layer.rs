@@ -30,7 +30,8 @@ use crate::{MissingKey, Rejection};
 /// | several layers with one policy and one key | counted once | counted once |
 /// | the store is away | as the guard's failure policy says: a local store, 503, or let pass | the same |
 ///
-/// What becomes of a caller that hangs up is done by a task on tokio, and needs the feature `axum`.
+/// What becomes of a caller that hangs up is done by a task on tokio, and needs the feature `axum`. Put a layer that gives up on
+/// slow handlers inside of this one: outside of it, it cannot be told from a caller that hangs up.
 ///
 /// # Cancel safety
 /// A caller that goes away while its attempt is being counted may have been counted, once.
