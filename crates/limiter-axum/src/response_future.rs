@@ -64,7 +64,7 @@ impl Check {
             let answer = limiter.check(key, &limit.plans, limit.cost).await;
             match answer {
                 Ok(decision) if decision.is_allowed() => {
-                    scope.decision.get_or_init(|| decision);
+                    *scope.decision() = Some(decision);
                     Ok(())
                 }
                 answer => Err(scope.turned_away(answer)),
@@ -197,8 +197,9 @@ impl Scope {
 
     /// Tells the client how it stands after the layer's own decision.
     fn write<R, E>(&self, result: &mut Result<Response<R>, E>) {
-        let decision = self.decision.get();
-        if let (Some(decision), Some(asked), Ok(response)) = (decision, &self.asked, result) {
+        if let (Some(asked), Ok(response)) = (&self.asked, result)
+            && let Some(decision) = &*self.decision()
+        {
             let (style, status) = (&self.settings.header_style, response.status());
             let headers = response.headers_mut();
             asked.limit.write(decision, style, status, headers);
@@ -214,11 +215,11 @@ struct Charges {
 
 impl Charges {
     fn of(scope: &Scope) -> Self {
-        let by_layer = scope.decision.get().zip(scope.asked.as_ref());
+        let by_layer = scope.decision().take().zip(scope.asked.as_ref());
         Self {
             by_layer: by_layer.map(|(decision, asked)| {
                 let limit = Arc::clone(&asked.limit);
-                Charge::new(asked.key.clone(), limit, decision.clone())
+                Charge::new(asked.key.clone(), limit, decision)
             }),
             inside: scope.take_charges(),
         }

@@ -1,7 +1,7 @@
 //! What one request was charged, shared between the layer and the extractors inside of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, StatusCode};
 use limiter_core::{Decision, Key};
@@ -15,7 +15,7 @@ pub(crate) struct Scope {
     /// What the layer itself charges, and to whom.
     pub(crate) asked: Option<Asked>,
     /// That it may go on, and how the plans stand. It is kept here and not carried along: it is large.
-    pub(crate) decision: OnceLock<Decision>,
+    decision: Mutex<Option<Decision>>,
     /// Nothing is charged to it.
     #[cfg_attr(
         not(feature = "axum"),
@@ -52,7 +52,7 @@ impl Scope {
         Self {
             settings,
             asked,
-            decision: OnceLock::new(),
+            decision: Mutex::new(None),
             exempt,
             grpc,
             charged_inside: AtomicBool::new(false),
@@ -74,6 +74,11 @@ impl Scope {
 
     pub(crate) fn charges(&self) -> MutexGuard<'_, Vec<Charge>> {
         self.charges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The layer's own decision to let the request pass, once there is one.
+    pub(crate) fn decision(&self) -> MutexGuard<'_, Option<Decision>> {
+        self.decision.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_charged_inside(&self) -> bool {
