@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 use crate::math::Suppression;
 use crate::{Enforcement, Limit, Plan, PlanName, Source, StoreError, Verdict};
 
+/// A chain of up to two plans allocates nothing.
+pub(crate) type FewPlans = SmallVec<[Plan; 2]>;
+
 /// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "an unread decision limits nobody"]
@@ -98,15 +101,12 @@ pub struct PlanDecision {
 }
 
 impl Decision {
-    /// Puts names and reasons to a verdict on `plans`.
-    pub(crate) fn from_verdict<P>(plans: P, verdict: &Verdict) -> Self
-    where
-        P: AsRef<[Plan]> + IntoIterator<Item = Plan>,
-    {
+    /// Puts names and reasons to a verdict on `plans`, which are taken out.
+    pub(crate) fn from_verdict(plans: &mut FewPlans, verdict: &Verdict) -> Self {
         let outcome = if verdict.admitted {
             Outcome::Allowed
         } else {
-            denial(plans.as_ref(), verdict)
+            denial(plans, verdict)
         };
         let suppressed = verdict
             .plans
@@ -118,7 +118,7 @@ impl Decision {
             (false, false) => Reason::LimitExceeded,
         };
         let mut told = SmallVec::new();
-        for (plan, verdict) in plans.into_iter().zip(&verdict.plans) {
+        for (plan, verdict) in plans.drain(..).zip(&verdict.plans) {
             let (name, limit, enforcement) = plan.into_parts();
             told.push(PlanDecision {
                 name,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use smallvec::SmallVec;
 
+use crate::decision::FewPlans;
 use crate::{
     CheckError, Cost, Decision, Key, LocalStore, NoObserver, Observer, Outcome, Plan, PlanName,
     PlanRegistry, RateLimiter, RateLimiterRepository, Source, StoreError, Verdict, check_request,
@@ -93,7 +93,7 @@ impl DefaultRateLimiter {
                 let verdict = local.try_acquire(key, &shares, cost).await;
                 verdict.map_or_else(
                     |_| turned_away(),
-                    |verdict| Decision::from_verdict(plans.to_vec(), &verdict),
+                    |verdict| Decision::from_verdict(&mut plans.into(), &verdict),
                 )
             }
         }
@@ -102,11 +102,11 @@ impl DefaultRateLimiter {
     /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
     fn told(
         &self,
-        plans: FewPlans,
+        mut plans: FewPlans,
         answer: Result<Verdict, StoreError>,
     ) -> Result<Decision, CheckError> {
         let verdict = answer.map_err(|error| self.failed(error))?;
-        Ok(Decision::from_verdict(plans, &verdict))
+        Ok(Decision::from_verdict(&mut plans, &verdict))
     }
 
     fn failed(&self, error: StoreError) -> CheckError {
@@ -120,9 +120,6 @@ impl DefaultRateLimiter {
     }
 }
 
-/// A chain of up to two plans allocates nothing.
-type FewPlans = SmallVec<[Plan; 2]>;
-
 fn turned_away() -> Decision {
     Decision::without_store(Outcome::Unavailable, Source::FailClosed)
 }
@@ -135,9 +132,9 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError> {
-        let plans = self.plans(plans, Some(cost))?;
+        let mut plans = self.plans(plans, Some(cost))?;
         let decision = match self.repository.try_acquire(key, &plans, cost).await {
-            Ok(verdict) => Decision::from_verdict(plans, &verdict),
+            Ok(verdict) => Decision::from_verdict(&mut plans, &verdict),
             Err(StoreError::Request(request)) => return Err(request.into()),
             Err(error) => {
                 self.observer.store_failed(&error);
