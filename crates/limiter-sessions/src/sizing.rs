@@ -1,13 +1,14 @@
 //! Calculators: how many connections, how much memory.
 //!
-//! They multiply and round up; what goes in is measured. `cargo run --release --example session_figures` in the repository
-//! measures it.
+//! They multiply and round up; what goes in is measured. `cargo run --release --example session_figures` in the
+//! repository measures it.
 
 use std::time::Duration;
 
 use crate::Retention;
 
-/// Bytes that a session takes on a server, its share of all indexes included: what is promised at most.
+/// Bytes that a session takes on a server at most, its place in the list of its fingerprint included. What is known of
+/// addresses comes on top, for an hour: as much again for one that shows several fingerprints, half of it for others.
 pub const SESSION_BYTES: u64 = 600;
 /// Bytes that a nonce takes on a server at most.
 pub const NONCE_BYTES: u64 = 150;

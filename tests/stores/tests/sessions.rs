@@ -216,6 +216,10 @@ async fn keys_live_as_long_as_the_servers_clock_says(client: Client) {
         SessionNames::new(&layout),
     );
     let [hash, index] = names.session(&TagKey::locator(&session.id));
+    let _ = store
+        .observe(&visit_of("cd"), KEEP)
+        .await
+        .expect("an answer");
     let [address, uniques] = names.address(&tags, visit().ip);
     let form: Key = key("form");
     for (name, keep) in [

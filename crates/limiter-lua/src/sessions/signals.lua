@@ -1,7 +1,7 @@
 -- signals.lua: read what is known of an address.
 -- Twin of limiter_sessions::IpSignal; visit.lua writes it.
 -- Why Lua: two keys have to be read at one moment, and both may have outlived their time.
--- KEYS       hash of the address, HyperLogLog of its fingerprints' tags
+-- KEYS       hash of the address, HyperLogLog of its fingerprints' tags; absent: one fingerprint
 -- ARGV       with a manual clock only, seconds and microseconds in place of TIME
 -- Reply      '' if the address was quiet for an hour; else first_seen u56, last_seen u56, total_sessions u56, unique
 --            fingerprints u56, bot_sum u56 (ppm), bot_count u56, big-endian
@@ -14,5 +14,5 @@ local known = redis.call('HMGET', KEYS[1], 'first_seen', 'last_seen', 'total_ses
 if not known[1] or known[2] + 3600000000 <= now then
   return ''
 end
-local uniques = redis.call('PFCOUNT', KEYS[2])
+local uniques = math.max(1, redis.call('PFCOUNT', KEYS[2]))
 return struct.pack('>I7I7I7I7I7I7', known[1], known[2], known[3], uniques, known[4], known[5])

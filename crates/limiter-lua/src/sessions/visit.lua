@@ -14,7 +14,8 @@
 -- Session    hash: id (version u8 = 1, the id's own 5 bytes, the 4 bytes of the tag), fingerprint, ip, first_seen, last_seen,
 --            expires (all us), request_count, bot_probability (ppm), geo_country
 -- Index      sorted set: a member is the 16 bytes of an id and the 4 of the tag, its score is `expires`
--- Signals    hash: first_seen, last_seen, total_sessions, bot_sum (ppm), bot_count; unique fingerprints: HyperLogLog of tags
+-- Signals    hash: first_seen, last_seen, total_sessions, bot_sum (ppm), bot_count, first (the tag of the first fingerprint);
+--            unique fingerprints: HyperLogLog of tags, from the second fingerprint on: most addresses never show one
 -- Reply      '' if there is no such session; else of observe and touch: is_new u8, in_signals u8, first_seen u56, last_seen
 --            u56, expires u56, request_count u56, bot_ppm u32, length of the country u8, country, length of the address u8,
 --            address, fingerprint, the id's own 5 bytes; of end and signals: '1'
@@ -42,7 +43,7 @@ end
 
 -- Counts a visit for its address: sums and counts are only ever added to.
 local function signal(key, uniques)
-  local known = call('HMGET', key, 'first_seen', 'last_seen', 'total_sessions', 'bot_sum', 'bot_count')
+  local known = call('HMGET', key, 'first_seen', 'last_seen', 'total_sessions', 'bot_sum', 'bot_count', 'first')
   if known[1] and known[2] + HOUR <= now then
     call('DEL', key, uniques)
     known = {}
@@ -51,8 +52,8 @@ local function signal(key, uniques)
   local told = bot ~= UNTOLD
   call('HSET', key, 'first_seen', known[1] or text(now), 'last_seen', text(last),
     'total_sessions', text((known[3] or 0) + begun), 'bot_sum', text((known[4] or 0) + (told and bot or 0)),
-    'bot_count', text((known[5] or 0) + (told and 1 or 0)))
-  call('PFADD', uniques, tag)
+    'bot_count', text((known[5] or 0) + (told and 1 or 0)), 'first', known[6] or tag)
+  if known[6] and known[6] ~= tag then call('PFADD', uniques, known[6], tag) end
   expire(key, last + HOUR)
   expire(uniques, last + HOUR)
 end
