@@ -7,6 +7,7 @@ mod manual_random;
 mod manual_timer;
 mod model;
 mod model_store;
+mod replays;
 mod runtime;
 mod seeded_random;
 #[cfg(feature = "sessions")]

@@ -6,9 +6,8 @@ mod run;
 
 use std::future::Future;
 
-use proptest::test_runner::{Config, FileFailurePersistence, TestError, TestRunner};
-
 use crate::StoreUnderTest;
+use crate::replays::replay_all;
 
 pub use history::{Call, History, Step, Wait, histories};
 pub use limits::{fixed_windows, limits, sliding_windows, suppressing_windows, token_buckets};
@@ -24,30 +23,13 @@ pub const DEFAULT_CASES: u32 = 64;
 ///
 /// # Panics
 /// If a store differs from the model, with the history that shows it.
-#[expect(clippy::panic, reason = "a store that differs has to fail its test")]
 pub fn check_against_model<S, F>(cases: u32, seeds: &'static str, make: impl Fn() -> F)
 where
     S: StoreUnderTest,
     F: Future<Output = S>,
 {
-    let asked_for = Config::default();
-    let cases = match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => asked_for.cases,
-        None => cases,
-    };
-    let config = Config {
-        cases,
-        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(seeds))),
-        ..asked_for
-    };
-    let runtime = crate::runtime::runtime();
-    let outcome = TestRunner::new(config).run(&histories(), |history| {
-        runtime.block_on(async { replay(&make().await, &history).await })?;
-        Ok(())
+    replay_all(cases, seeds, &histories(), |history| async {
+        let history = history;
+        replay(&make().await, &history).await
     });
-    match outcome {
-        Ok(()) => {}
-        Err(TestError::Fail(reason, history)) => panic!("{reason}\n{history}"),
-        Err(TestError::Abort(reason)) => panic!("no history could be made: {reason}"),
-    }
 }
