@@ -8,16 +8,34 @@ use limiter_benches::contest::Contest;
 use limiter_benches::figure::{Figure, Goal};
 use limiter_benches::web::{Web, WebContest};
 use limiter_benches::workload::Workload;
-use limiter_benches::{child, pause, resident};
+use limiter_benches::{child, pause, resident, shared_figures};
 
 const ROUNDS: usize = 9;
 
+/// Measures all areas, or those that are named: `memory`, `axum`, `redis`.
 fn main() -> std::io::Result<()> {
     if child::run_if_child() {
         return Ok(());
     }
-    let tell = |name, value, goal| println!("{}", Figure { name, value, goal });
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |area: &str| named.is_empty() || named.iter().any(|name| name == area);
+    if wanted("memory") {
+        memory()?;
+    }
+    if wanted("axum") {
+        web()?;
+    }
+    if wanted("redis") {
+        shared()?;
+    }
+    Ok(())
+}
 
+fn tell(name: &'static str, value: f64, goal: Goal) {
+    println!("{}", Figure { name, value, goal });
+}
+
+fn memory() -> std::io::Result<()> {
     eprintln!("100,000 keys, beside governor ...");
     let even = Contest::run(&Workload::even("100k", 100_000), ROUNDS);
     tell(
@@ -66,7 +84,10 @@ fn main() -> std::io::Result<()> {
         longest_us,
         Goal::AtMost(1000.0),
     );
+    Ok(())
+}
 
+fn web() -> std::io::Result<()> {
     eprintln!("an empty axum handler, beside tower_governor ...");
     let web = WebContest::over_loopback(ROUNDS)?;
     tell(
@@ -85,4 +106,13 @@ fn main() -> std::io::Result<()> {
         Goal::AtLeast(1.0),
     );
     Ok(())
+}
+
+fn shared() -> std::io::Result<()> {
+    eprintln!("the stores on Redis, beside INCR and trypema ...");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let measured = runtime.block_on(shared_figures::measure(ROUNDS, tell));
+    measured.map_err(std::io::Error::other)
 }

@@ -22,7 +22,6 @@ const RECONNECT_LONGEST_MS: u32 = 1000;
 pub(crate) struct Dial {
     to: To,
     connect_timeout: Duration,
-    deadline: Duration,
 }
 
 enum To {
@@ -35,7 +34,6 @@ impl Dial {
         Self {
             to: To::Given(client),
             connect_timeout: Duration::MAX,
-            deadline: Duration::MAX,
         }
     }
 
@@ -43,7 +41,6 @@ impl Dial {
         Self {
             to: To::Endpoint(Box::new(config)),
             connect_timeout: settings.connect_timeout,
-            deadline: settings.deadline,
         }
     }
 
@@ -51,8 +48,8 @@ impl Dial {
         let mut builder = Builder::from_config(config.clone());
         builder.with_config(|config| config.fail_fast = true);
         builder.with_performance_config(|performance| {
-            // The store's deadline comes first; this one makes fred itself forget the call.
-            performance.default_command_timeout = self.deadline.saturating_mul(2);
+            // The store's own deadline ends every call; a second timer for each would only cost.
+            performance.default_command_timeout = Duration::ZERO;
         });
         builder.with_connection_config(|connection| {
             connection.connection_timeout = self.connect_timeout;

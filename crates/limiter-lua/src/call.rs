@@ -46,7 +46,7 @@ pub enum Answer<'a> {
     /// The call was answered.
     Verdict(Verdict),
     /// The script did nothing, for it does not know the form of the state: this other call does.
-    Ask(Call<'a>),
+    Ask(Box<Call<'a>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,14 +189,14 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// [`BadReply`] if the reply is none of the script's, or the state in it is none of this version's.
-    pub fn answer(self, reply: &[u8]) -> Result<Answer<'a>, BadReply> {
+    pub fn answer(&self, reply: &[u8]) -> Result<Answer<'a>, BadReply> {
         if self.script == Script::TokenBucket && reply == b"?" {
-            return Ok(Answer::Ask(self.for_chain()));
+            return Ok(Answer::Ask(Box::new(self.clone().for_chain())));
         }
         let malformed = || BadReply::Malformed { len: reply.len() };
         let mut reader = Reader::new(reply);
         let (now, sign) = moment(&mut reader).ok_or_else(malformed)?;
-        let mut states: SmallVec<[Option<State>; 2]> = SmallVec::new();
+        let mut states: SmallVec<[Option<State>; 4]> = SmallVec::new();
         for plan in self.plans {
             let state = state::read(&mut reader)
                 .map_err(|unreadable| unreadable.of(plan.name().as_str()))?;

@@ -73,7 +73,27 @@ for i = 1, plans do
 
   local admits, after, slot, old_slot = true, nil, -1, -1
 
-  if tag == 0x11 or tag == 0x15 then
+  if op == 1 and tag == 0x11 and (form == 0x11 or not state) then
+    -- Twin of limiter_core::math::token_bucket, for what is commonest: as in token_bucket.lua.
+    local period, rest, cost
+    shadow, period, rest, cost, at = read('>xBI4I5I5', call, at)
+    local seen, debt, covered = now, 0, 0
+    if state then
+      local old_seen, old_debt, old_period = read('>I7I5I4', state, 2)
+      local full_at = old_seen + old_debt
+      covered = full_at - full_at % 5000000 + 5000000
+      if seen < old_seen then seen = old_seen end
+      if full_at > seen then debt = full_at - seen end
+      if old_period ~= period then debt = math.ceil(debt / old_period) * period end
+    end
+    admits = debt <= rest
+    if admits then
+      debt = debt + cost
+      after = write('>BI7I5I4', tag, seen, debt, period)
+      if seen + debt >= covered then slot = floor((seen + debt) / 5000000) end
+    end
+
+  elseif tag == 0x11 or tag == 0x15 then
     -- Twin of limiter_core::math::token_bucket.
     local units, period, rest_us, rest_part, cost_us, cost_part, rest, cost = 1, 0, 0, 0, 0, 0, nil, nil
     if tag == 0x11 then
@@ -82,15 +102,16 @@ for i = 1, plans do
     else
       shadow, units, period, rest_us, rest_part, cost_us, cost_part, rest, cost, at = read('>xBI4I6I7I4I7I4I4I4', call, at)
     end
-    local seen, debt_us, debt_part, old_units, old_period = now, 0, 0, 1, nil
+    local seen, debt_us, debt_part, old_units, old_period, covered = now, 0, 0, 1, nil, 0
     if form == 0x11 then
       seen, debt_us, old_period = read('>I7I5I4', state, 2)
     elseif form == 0x15 then
       seen, debt_us, debt_part, old_units, old_period = read('>I7I7I4I4I6', state, 2)
     end
     if old_period then
-      old_slot = floor((seen + debt_us) / 5000000)
-      local outlived = seen + debt_us + (debt_part > 0 and 1 or 0) <= now
+      local full_at = seen + debt_us
+      covered = full_at - full_at % 5000000 + 5000000
+      local outlived = full_at + (debt_part > 0 and 1 or 0) <= now
       if now > seen then
         debt_us, seen = debt_us - (now - seen), now
         if debt_us < 0 then debt_us, debt_part = 0, 0 end
@@ -138,7 +159,8 @@ for i = 1, plans do
         if debt_part >= units then debt_us, debt_part = debt_us + 1, debt_part - units end
         after = write('>BI7I7I4I4I6', tag, seen, debt_us, debt_part, units, period)
       end
-      slot = floor((seen + debt_us) / 5000000)
+      local full_at = seen + debt_us
+      if full_at >= covered then slot = floor(full_at / 5000000) end
     end
 
   elseif tag == 0x14 then
@@ -287,15 +309,10 @@ if n > 2 then
     wait_ms = ttl_slot * 5000 - floor(now / 1000) + (manual and 3606000 or 6000)
     ttl = redis.call('PTTL', key)
   end
+  -- Before the write: who may not expire has not written either.
+  if ttl and ttl < wait_ms then redis.call('PEXPIRE', key, wait_ms) end
   redis.call(unpack(writes))
-  if ttl and ttl < wait_ms then
-    local set = redis.pcall('PEXPIRE', key, wait_ms)
-    if type(set) == 'table' then
-      -- Not permitted. A new key must not stay for ever.
-      if ttl == -2 then redis.call('HDEL', key, unpack(ARGV, 2, plans + 1)) end
-      return set
-    end
-  end
+  if ttl == -2 then redis.call('PEXPIRE', key, wait_ms) end
 end
 -- Last: it cannot fail for want of memory, as HSET can, and a call takes effect as a whole or not at all.
 if deletes then redis.call(unpack(deletes)) end

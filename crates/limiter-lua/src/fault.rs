@@ -4,8 +4,7 @@ use limiter_core::{Cause, Charge, StoreError};
 
 /// What a server's error reply means for a call. Told by the reply's code, never by its wording.
 ///
-/// The scripts write last, and a server that refuses the write refuses it whole. One set-up is the exception: a user that
-/// may write but not expire. There a key that exists keeps the write (and its time to live) while the reply is an error.
+/// The scripts write last, and a server that refuses the write refuses it whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server does not have the script. It did not run: load it and call again at once.

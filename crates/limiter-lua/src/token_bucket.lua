@@ -11,19 +11,20 @@
 -- TTL        as in chain.lua
 -- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
 
-local key, field = KEYS[1], ARGV[2]
+local key, field, call = KEYS[1], ARGV[2], redis.call
 local period, rest, cost = struct.unpack('>I4I5I5', ARGV[1])
-local state = redis.call('HGET', key, field)
-local time = ARGV[3] and {ARGV[3], ARGV[4]} or redis.call('TIME')
+local state = call('HGET', key, field)
+local time = ARGV[3] and {ARGV[3], ARGV[4]} or call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local seen, debt, old_slot = now, 0, -1
+-- The TTL covers a state that is full again before the moment `covered`.
+local seen, debt, covered = now, 0, 0
 if state then
   if #state ~= 17 then return '?' end
   local tag, old_seen, old_debt, old_period = struct.unpack('>BI7I5I4', state)
   if tag ~= 0x11 then return '?' end
   local full_at = old_seen + old_debt
-  old_slot = math.floor(full_at / 5000000)
+  covered = full_at - full_at % 5000000 + 5000000
   if seen < old_seen then seen = old_seen end
   if full_at > seen then debt = full_at - seen end
   if old_period ~= period then debt = math.ceil(debt / old_period) * period end
@@ -32,19 +33,14 @@ end
 local sign = '-'
 if debt <= rest then
   sign, debt = '+', debt + cost
-  local slot, wait_ms, ttl = math.floor((seen + debt) / 5000000), nil, nil
-  if slot > old_slot then
-    wait_ms = slot * 5000 - math.floor(now / 1000) + (ARGV[3] and 3606000 or 6000)
-    ttl = redis.call('PTTL', key)
+  local full_at, wait_ms, ttl = seen + debt, nil, nil
+  if full_at >= covered then
+    wait_ms = (full_at - full_at % 5000000 - now + now % 1000) / 1000 + (ARGV[3] and 3606000 or 6000)
+    ttl = call('PTTL', key)
   end
-  redis.call('HSET', key, field, struct.pack('>BI7I5I4', 0x11, seen, debt, period))
-  if ttl and ttl < wait_ms then
-    local set = redis.pcall('PEXPIRE', key, wait_ms)
-    if type(set) == 'table' then
-      -- Not permitted. A new key must not stay for ever.
-      if ttl == -2 then redis.call('HDEL', key, field) end
-      return set
-    end
-  end
+  -- Before the write: who may not expire has not written either.
+  if ttl and ttl < wait_ms then call('PEXPIRE', key, wait_ms) end
+  call('HSET', key, field, struct.pack('>BI7I5I4', 0x11, seen, debt, period))
+  if ttl == -2 then call('PEXPIRE', key, wait_ms) end
 end
 return time[1] .. ' ' .. time[2] .. sign .. (state or '\0')

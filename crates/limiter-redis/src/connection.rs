@@ -23,16 +23,25 @@ impl Connection {
     pub(crate) async fn send(&mut self, job: &Job<'_>, route: &Route) -> RedisResult<Value> {
         let command = command(job, route.with_text);
         match (self, &route.redirect) {
-            (Self::Cluster(cluster), Some(redirect)) => send_to(cluster, command, redirect).await,
+            (Self::Cluster(cluster), Some(redirect)) => {
+                Box::pin(send_to(cluster, command, redirect)).await
+            }
             (Self::Cluster(cluster), None) => command.query_async(cluster).await,
-            (Self::Multiplexed(connection), _) => command.query_async(connection).await,
+            (Self::Multiplexed(connection), _) => {
+                let reply = connection.send_packed_command(&command).await?;
+                reply.extract_error()
+            }
             (Self::Managed(connection), _) => command.query_async(connection).await,
         }
     }
 }
 
+/// Room for a call under two plans, so that the command does not grow bit by bit.
+const ARGS: usize = 8;
+const BYTES: usize = 192;
+
 fn command(job: &Job<'_>, with_text: bool) -> Cmd {
-    let mut command = Cmd::new();
+    let mut command = Cmd::with_capacity(ARGS, BYTES);
     command.arg(job.verb(with_text));
     if let Some(script) = job.script_arg(with_text) {
         command.arg(script).arg(job.keys());

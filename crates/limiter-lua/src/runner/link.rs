@@ -102,6 +102,11 @@ impl<D: Driver> Link<D> {
         }
     }
 
+    /// Returns the connection if there is one.
+    pub(super) fn live_now(&self) -> Option<Live<D>> {
+        self.0.open(&mut self.0.state()).cloned()
+    }
+
     /// Returns whether there is a connection; if not, begins to make it.
     pub(super) fn is_ready(&self) -> bool {
         let mut state = self.0.state();

@@ -9,6 +9,14 @@ pub struct Route {
     pub redirect: Option<Redirect>,
 }
 
+impl Route {
+    /// How a job is sent at first: by the script's name, to where the client thinks the key is.
+    pub const FIRST: Self = Self {
+        with_text: false,
+        redirect: None,
+    };
+}
+
 /// The node that another named instead of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {

@@ -1,5 +1,6 @@
 //! [`Runner`]: runs jobs on a server, each before its deadline, and none twice that may have run.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +76,8 @@ impl<D: Driver> Runner<D> {
         } else {
             Draw::LOWEST
         };
-        let call = Call::acquire(self.layout(), key, plans, cost, draw)?;
-        self.run(call).await
+        let call = self.timed(Call::acquire(self.layout(), key, plans, cost, draw)?);
+        self.run(&call).await
     }
 
     /// Says what [`try_acquire`](Self::try_acquire) would, and changes nothing.
@@ -84,8 +85,8 @@ impl<D: Driver> Runner<D> {
     /// # Errors
     /// [`StoreError`] if the store gave no usable answer in time.
     pub async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        let call = Call::peek(self.layout(), key, plans, cost)?;
-        self.run(call).await
+        let call = self.timed(Call::peek(self.layout(), key, plans, cost)?);
+        self.run(&call).await
     }
 
     /// Gives `cost` back under each of `plans`.
@@ -98,8 +99,8 @@ impl<D: Driver> Runner<D> {
         plans: &[Plan],
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
-        let call = Call::refund(self.layout(), key, plans, cost)?;
-        self.run(call).await
+        let call = self.timed(Call::refund(self.layout(), key, plans, cost)?);
+        self.run(&call).await
     }
 
     /// Forgets `plans` of `key`.
@@ -128,23 +129,28 @@ impl<D: Driver> Runner<D> {
         Ok(call.answer(bytes::<D>(&reply)?)?)
     }
 
-    async fn run(&self, call: Call<'_>) -> Result<Verdict, StoreError> {
-        let mut call = match self.manual_now() {
+    fn timed<'a>(&self, call: Call<'a>) -> Call<'a> {
+        match self.manual_now() {
             Some(now) => call.at(now),
             None => call,
-        };
-        let (sent, writes) = (Sent::default(), call.writes());
-        let running = async {
-            loop {
-                let reply = self.attempts(&call.job(), Route::default(), &sent).await?;
-                match call.answer(bytes::<D>(&reply)?)? {
-                    Answer::Verdict(verdict) => return Ok(verdict),
-                    Answer::Ask(other) => call = other,
-                }
-            }
-        };
-        self.before_deadline(running, self.settings.deadline, &sent, writes)
-            .await
+        }
+    }
+
+    async fn run(&self, call: &Call<'_>) -> Result<Verdict, StoreError> {
+        let sent = Sent::default();
+        let running = pin!(self.verdict(call, &sent));
+        match timeout(self.settings.deadline, running).await {
+            Ok(verdict) => verdict,
+            Err(_) => Err(self.deadline_passed(&sent, call.writes())),
+        }
+    }
+
+    async fn verdict(&self, call: &Call<'_>, sent: &Sent) -> Result<Verdict, StoreError> {
+        let reply = self.reply(&call.job(), &Route::FIRST, sent).await?;
+        match call.answer(bytes::<D>(&reply)?)? {
+            Answer::Verdict(verdict) => Ok(verdict),
+            Answer::Ask(other) => Box::pin(self.verdict(&other, sent)).await,
+        }
     }
 
     /// Does a job before its deadline.
@@ -152,7 +158,7 @@ impl<D: Driver> Runner<D> {
     /// # Errors
     /// [`StoreError`] if there was no reply in time, or it was an error.
     pub async fn ask(&self, job: &Job<'_>) -> Result<D::Reply, StoreError> {
-        self.ask_by(job, Route::default(), self.settings.deadline)
+        self.ask_by(job, &Route::FIRST, self.settings.deadline)
             .await
     }
 
@@ -163,13 +169,15 @@ impl<D: Driver> Runner<D> {
     pub async fn ask_by(
         &self,
         job: &Job<'_>,
-        route: Route,
+        route: &Route,
         left: Duration,
     ) -> Result<D::Reply, StoreError> {
         let sent = Sent::default();
-        let running = self.attempts(job, route, &sent);
-        self.before_deadline(running, left, &sent, job.writes())
-            .await
+        let running = pin!(self.reply(job, route, &sent));
+        match timeout(left, running).await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.deadline_passed(&sent, job.writes())),
+        }
     }
 
     /// Returns whether calls go to a cluster; connects first, before the deadline.
@@ -178,9 +186,10 @@ impl<D: Driver> Runner<D> {
     /// [`StoreError`] if there is no connection.
     pub async fn is_cluster(&self) -> Result<bool, StoreError> {
         let (sent, (_, link)) = (Sent::default(), self.pool.pick());
-        let asking = async { Ok(D::is_cluster(&link.live().await?.connection)) };
-        self.before_deadline(asking, self.settings.deadline, &sent, false)
-            .await
+        match timeout(self.settings.deadline, link.live()).await {
+            Ok(live) => Ok(D::is_cluster(&live?.connection)),
+            Err(_) => Err(self.deadline_passed(&sent, false)),
+        }
     }
 
     /// Returns how long a call may take.
@@ -189,41 +198,53 @@ impl<D: Driver> Runner<D> {
         self.settings.deadline
     }
 
-    async fn before_deadline<T>(
-        &self,
-        running: impl Future<Output = Result<T, StoreError>> + Send,
-        deadline: Duration,
-        sent: &Sent,
-        writes: bool,
-    ) -> Result<T, StoreError> {
-        if let Ok(reply) = timeout(deadline, running).await {
-            return reply;
-        }
+    fn deadline_passed(&self, sent: &Sent, writes: bool) -> StoreError {
         if let Some(link) = sent.link() {
             self.pool.get(link).note_silence();
         }
-        Err(sent.deadline_passed(deadline, writes))
+        sent.deadline_passed(self.settings.deadline, writes)
     }
 
     /// Sends a job until it is answered, or fails in a way that does not rule out that it ran.
-    async fn attempts(
+    ///
+    /// What is rare is boxed: the future of a call is made and moved for every call, and its size is its cost.
+    async fn reply(
         &self,
+        job: &Job<'_>,
+        route: &Route,
+        sent: &Sent,
+    ) -> Result<D::Reply, StoreError> {
+        let (nth, link) = self.pool.pick();
+        let mut live = match link.live_now() {
+            Some(live) => live,
+            None => Box::pin(link.live()).await?,
+        };
+        sent.on(nth);
+        match D::send(&mut live.connection, job, route).await {
+            Ok(reply) => {
+                link.note_answer();
+                Ok(reply)
+            }
+            Err(error) => {
+                let route = route.clone();
+                Box::pin(self.reply_after(error, nth, live, job, route, sent)).await
+            }
+        }
+    }
+
+    /// Goes on with a job that was answered with `error` on the link of that number.
+    async fn reply_after(
+        &self,
+        mut error: D::Error,
+        mut nth: usize,
+        mut live: Live<D>,
         job: &Job<'_>,
         mut route: Route,
         sent: &Sent,
     ) -> Result<D::Reply, StoreError> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let (nth, link) = self.pool.pick();
-            let mut live = link.live().await?;
-            sent.on(nth);
-            let error = match D::send(&mut live.connection, job, &route).await {
-                Ok(reply) => {
-                    link.note_answer();
-                    return Ok(reply);
-                }
-                Err(error) => error,
-            };
+            let link = self.pool.get(nth);
             match D::failure(&error) {
                 Failure::Reply(fault) => {
                     link.note_answer();
@@ -245,6 +266,16 @@ impl<D: Driver> Runner<D> {
                     return Err(failure.into_error(error, job.writes()));
                 }
             }
+            let (next, link) = self.pool.pick();
+            (nth, live) = (next, link.live().await?);
+            sent.on(nth);
+            error = match D::send(&mut live.connection, job, &route).await {
+                Ok(reply) => {
+                    link.note_answer();
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
         }
     }
 }

@@ -96,7 +96,7 @@ impl<D: Driver> SessionRunner<D> {
     async fn ask_node(&self, job: &Job<'_>, node: &Route) -> Result<Reply, StoreError> {
         let job = job.clone().read_only();
         let deadline = self.runner.deadline();
-        let reply = self.runner.ask_by(&job, node.clone(), deadline);
+        let reply = self.runner.ask_by(&job, node, deadline);
         Ok(D::reply(reply.await?))
     }
 }

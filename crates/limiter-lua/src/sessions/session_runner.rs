@@ -63,7 +63,7 @@ impl<D: Driver> SessionRunner<D> {
         let call = call.at(self.runner.manual_now());
         let left = self.runner.deadline().saturating_sub(began.elapsed());
         let job = call.job();
-        let reply = self.runner.ask_by(&job, Route::default(), left).await?;
+        let reply = self.runner.ask_by(&job, &Route::FIRST, left).await?;
         let reply = D::bytes(&reply).unwrap_or_default();
         let malformed = BadReply::Malformed { len: reply.len() };
         Ok(read(reply).ok_or(malformed)?)
