@@ -39,8 +39,9 @@ impl Connection {
     /// Sends `job` as `route` says, and returns its reply.
     pub(crate) async fn send(&self, job: &Job<'_>, route: &Route) -> Result<Value, Error> {
         let (command, args) = command(job, route.with_text);
-        // The futures of fred are large, and would be moved with ours.
-        if self.task.is_some() && route.redirect.is_none() {
+        // The futures of fred are large, and would be moved with ours. Our own client is told all of this already, but for
+        // where a cluster's key is.
+        if self.task.is_some() && !self.is_cluster() {
             return Box::pin(self.client.custom(command, args)).await;
         }
         let client = self.client_for(&command, route);

@@ -297,9 +297,6 @@ for i = 1, plans do
   if not admits and shadow == 0 then admitted = false end
 end
 
-if brief and admitted then
-  for i, state in pairs(brief) do states[i] = state end
-end
 if not admitted and op == 1 then
   writes, n, ttl_slot = observed, observed and #observed or 0, observed_slot or -1
 end
@@ -309,11 +306,21 @@ if n > 2 then
     wait_ms = ttl_slot * 5000 - floor(now / 1000) + (manual and 3606000 or 6000)
     ttl = redis.call('PTTL', key)
   end
-  -- Before the write: who may not expire has not written either.
-  if ttl and ttl < wait_ms then redis.call('PEXPIRE', key, wait_ms) end
   redis.call(unpack(writes))
-  if ttl == -2 then redis.call('PEXPIRE', key, wait_ms) end
+  if ttl and ttl < wait_ms then
+    local set = redis.pcall('PEXPIRE', key, wait_ms)
+    if type(set) == 'table' then
+      -- Not permitted. The call is refused as a whole, and a new key must not stay for ever.
+      for i = 1, plans do
+        if states[i] == '\0' then redis.call('HDEL', key, ARGV[i + 1]) else redis.call('HSET', key, ARGV[i + 1], states[i]) end
+      end
+      return set
+    end
+  end
 end
 -- Last: it cannot fail for want of memory, as HSET can, and a call takes effect as a whole or not at all.
 if deletes then redis.call(unpack(deletes)) end
+if brief and admitted then
+  for i, state in pairs(brief) do states[i] = state end
+end
 return time[1] .. ' ' .. time[2] .. (admitted and '+' or '-') .. table.concat(states)

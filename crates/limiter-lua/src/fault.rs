@@ -4,7 +4,8 @@ use limiter_core::{Cause, Charge, StoreError};
 
 /// What a server's error reply means for a call. Told by the reply's code, never by its wording.
 ///
-/// The scripts write last, and a server that refuses the write refuses it whole.
+/// The scripts write last, a server that refuses the write refuses it whole, and a script that may write but not expire takes
+/// back what it wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server does not have the script. It did not run: load it and call again at once.

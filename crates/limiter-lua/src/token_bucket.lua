@@ -38,9 +38,15 @@ if debt <= rest then
     wait_ms = (full_at - full_at % 5000000 - now + now % 1000) / 1000 + (ARGV[3] and 3606000 or 6000)
     ttl = call('PTTL', key)
   end
-  -- Before the write: who may not expire has not written either.
-  if ttl and ttl < wait_ms then call('PEXPIRE', key, wait_ms) end
   call('HSET', key, field, struct.pack('>BI7I5I4', 0x11, seen, debt, period))
-  if ttl == -2 then call('PEXPIRE', key, wait_ms) end
+  if ttl and ttl < wait_ms then
+    local set = redis.pcall('PEXPIRE', key, wait_ms)
+    if type(set) == 'table' then
+      -- Not permitted. The call is refused as a whole, and a new key must not stay for ever. Not the other way round: once a
+      -- script has written anything, a server that lacks memory lets it go on.
+      if state then call('HSET', key, field, state) else call('HDEL', key, field) end
+      return set
+    end
+  end
 end
 return time[1] .. ' ' .. time[2] .. sign .. (state or '\0')

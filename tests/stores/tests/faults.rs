@@ -48,6 +48,7 @@ on_clients! {
         wrong_password
         user_without_permission
         user_with_the_published_permissions
+        user_that_may_not_expire_writes_nothing
         foreign_and_corrupt_values
         too_many_clients
     }
@@ -68,6 +69,7 @@ on_clients! {
         wrong_password
         user_without_permission
         user_with_the_published_permissions
+        user_that_may_not_expire_writes_nothing
         foreign_and_corrupt_values
         too_many_clients
     }
@@ -455,6 +457,46 @@ async fn user_with_the_published_permissions(client: Client) {
             "{failed:?}"
         );
     }
+}
+
+/// A call is refused as a whole: also that of a user that may write but not expire, on keys new and old.
+async fn user_that_may_not_expire_writes_nothing(client: Client) {
+    let server = RedisServer::builder(Flavour::Redis)
+        .with_acl_user(
+            "limiter on >secret ~* -@all +evalsha +eval +hget +hmget +hset +hdel +pttl +time +ping",
+        )
+        .start()
+        .expect("starts");
+    let layout = layout();
+    let store = client.store(&server.url_as("limiter", "secret"), &layout, PATIENT);
+    let admin = client.store(&server.url(), &layout, PATIENT);
+    let (short, long) = (plan("gold", "10/s"), plan("gold", "1/h burst 10"));
+    let chain = [long.clone(), plan("daily", "sliding 10/d")];
+    for name in ["new", "old"] {
+        let user = key(name);
+        if name == "old" {
+            // The TTL of this one does not cover what is refused below.
+            let said = admin.try_acquire(&user, std::slice::from_ref(&short), Cost::ONE);
+            assert!(said.await.expect("an answer").admitted);
+        }
+        let state = || {
+            server
+                .command(&[&b"HGETALL"[..], &layout.name(&user)])
+                .expect("get")
+        };
+        let before = state();
+        for plans in [std::slice::from_ref(&long), &chain[..]] {
+            let error = store.try_acquire(&user, plans, Cost::ONE).await;
+            let error = error.expect_err("no permission");
+            assert!(
+                matches!(error, StoreError::Misconfigured { .. }),
+                "{error:?}"
+            );
+            assert!(!error.may_have_charged());
+            assert_eq!(state(), before, "{name} key, {} plans", plans.len());
+        }
+    }
+    no_immortal_keys(&server);
 }
 
 async fn foreign_and_corrupt_values(client: Client) {
