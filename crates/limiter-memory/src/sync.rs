@@ -15,15 +15,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     try_lock(mutex).unwrap_or_else(|| wait_for(mutex))
 }
 
-/// How often to look again before going to sleep, each time after twice as long: some microseconds in all.
-const LOOKS: u32 = 9;
+/// Between two looks at a lock, these powers of two of pauses: about half a microsecond at first, some microseconds in all.
+const PAUSES: std::ops::Range<u32> = 5..9;
 
-/// Waits for a lock. It is held for well under a microsecond, so to look again soon is cheaper than to sleep and be woken;
-/// to look less and less often lets the holder work in peace.
+/// Waits for a lock. It is held for well under a microsecond, so to look again soon is cheaper than to sleep and be woken. Not
+/// too soon, and less and less often: each look takes the lock's cache line away from the holder, who meanwhile may well
+/// decide several requests at the price of one move of the line.
 #[cold]
 fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for look in 0..LOOKS {
-        for _ in 0..1_u32 << look {
+    for pauses in PAUSES {
+        for _ in 0..1_u32 << pauses {
             spin_loop();
         }
         if let Some(guard) = try_lock(mutex) {
