@@ -22,7 +22,7 @@ const SESSIONS: u32 = 1_000;
 const ROUND: Duration = Duration::from_millis(300);
 const ROUNDS: usize = 5;
 const TASKS: usize = 32;
-const CALLS: u32 = 2_000;
+const CALLS: u32 = 1_000;
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
@@ -239,7 +239,7 @@ impl Bench {
 
     /// What a session, an address and a nonce take.
     async fn memory(&self) -> Outcome<()> {
-        const MANY: u32 = 20_000;
+        const MANY: u32 = 10_000;
         let each = |before: f64, after: f64| (after - before) / f64::from(MANY);
         self.server.flush_all()?;
         let empty = self.used()?;

@@ -24,6 +24,7 @@ on_clients! {
         calls_end_by_their_deadline_on_a_server_that_hangs
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
+        corrupt_session_is_told
         scripts_that_the_server_forgot_are_loaded_again
         session_in_a_moving_slot_is_counted_exactly
         new_session_in_a_moving_slot_fails_in_time_and_does_not_count
@@ -35,6 +36,7 @@ on_clients! {
         calls_end_by_their_deadline_on_a_server_that_hangs
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
+        corrupt_session_is_told
         scripts_that_the_server_forgot_are_loaded_again
         session_in_a_moving_slot_is_counted_exactly
         new_session_in_a_moving_slot_fails_in_time_and_does_not_count
@@ -282,6 +284,30 @@ async fn session_of_another_version_is_told(client: Client) {
         assert!(!error.is_outage() && !error.may_have_charged(), "{error:?}");
         let cause = std::error::Error::source(&error).expect("a cause");
         assert!(cause.to_string().contains("unknown version 9"), "{cause}");
+    }
+}
+
+/// A session that something else has damaged is an error that says what to do.
+async fn corrupt_session_is_told(client: Client) {
+    let (server, layout) = (redis(), layout());
+    let store = client.sessions(&server.url(), &layout, PATIENT);
+    let id = store
+        .observe(&visit(), KEEP)
+        .await
+        .expect("an answer")
+        .session
+        .id;
+    let [name, _] = SessionNames::new(&layout).session(&TagKey::locator(&id));
+    let damage = [&b"HDEL"[..], &name, b"expires"];
+    server.command(&damage).expect("HDEL");
+    for error in [
+        store.get(&id).await.expect_err("corrupt"),
+        store.observe(&visit(), KEEP).await.expect_err("corrupt"),
+        store.end(&id).await.expect_err("corrupt"),
+    ] {
+        assert!(!error.is_outage() && !error.may_have_charged(), "{error:?}");
+        let advice = error.to_string();
+        assert!(advice.contains("nothing but the limiter write"), "{advice}");
     }
 }
 

@@ -19,7 +19,7 @@
 -- Reply      '' if there is no such session; else of observe and touch: is_new u8, in_signals u8, first_seen u56, last_seen
 --            u56, expires u56, request_count u56, bot_ppm u32, length of the country u8, country, length of the address u8,
 --            address, fingerprint, the id's own 5 bytes; of end and signals: '1'
--- Errors     LIMITERSTATE if the session is of an unknown version; nothing was written then
+-- Errors     LIMITERSTATE if the session is of an unknown version or corrupt; nothing was written then
 -- TTL        frees memory, and with the server's own clock ends a session to the millisecond. With a manual clock, an hour more
 -- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
 
@@ -68,6 +68,9 @@ local s = call('HMGET', key, 'id', 'fingerprint', 'ip', 'first_seen', 'last_seen
   'bot_probability', 'geo_country')
 if s[1] and string.byte(s[1]) ~= 1 then
   return redis.error_reply('LIMITERSTATE unknown version ' .. (string.byte(s[1]) or 0) .. ' of the session')
+end
+if s[1] and not (#s[1] == 10 and s[2] and s[3] and s[4] and s[5] and s[6] and s[7]) then
+  return redis.error_reply('LIMITERSTATE corrupt session')
 end
 local stored = s[1] and s[1]:sub(2)
 local lives = stored and tonumber(s[6]) > now
