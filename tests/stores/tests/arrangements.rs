@@ -245,12 +245,12 @@ async fn sentinel_fail_over(client: Client) {
             .await
             .expect("healthy");
     }
-    sleep(Duration::from_millis(200)).await;
+    sentinel.wait_until_replicated().expect("replicated");
     let old = sentinel.primary().expect("a primary");
     old.kill();
     let took = recovers(&store, &gold, FAIL_OVER).await;
     eprintln!("{client:?} came back {took:?} after the primary was killed");
-    assert!(spent(&store, &key("ann"), &gold).await <= 10);
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 10);
     no_immortal_keys(
         sentinel
             .wait_for_other_primary_than(old)

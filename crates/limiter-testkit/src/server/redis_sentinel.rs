@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::admin::{ADMIN_PASSWORD, ADMIN_USER};
@@ -176,6 +177,28 @@ impl RedisSentinel {
         })
     }
 
+    /// Waits until the replica has acknowledged all that the primary wrote so far. A replica that has just attached has
+    /// acknowledged nothing: a fail-over then loses everything.
+    ///
+    /// # Errors
+    /// [`ServerError::TimedOut`] after 30 s.
+    pub fn wait_until_replicated(&self) -> Result<(), ServerError> {
+        let primary = self.primary()?;
+        let written = offset(&primary.info("replication")?);
+        wait_for("the replica to acknowledge", READY_LIMIT, || {
+            let seen = primary.info("replication")?;
+            let replica = seen.get("slave0").cloned().unwrap_or_default();
+            let acknowledged = replica
+                .split(',')
+                .find_map(|part| part.strip_prefix("offset="));
+            let acknowledged = acknowledged.and_then(|offset| offset.parse::<u64>().ok());
+            Ok(match acknowledged {
+                Some(acknowledged) if acknowledged >= written => Seen::Ready(()),
+                _ => Seen::NotYet(replica),
+            })
+        })
+    }
+
     fn answering(&self) -> impl Iterator<Item = &RedisServer> {
         self.sentinels
             .iter()
@@ -190,6 +213,14 @@ impl RedisSentinel {
             )),
         }
     }
+}
+
+/// How far a primary has written, by its own account.
+fn offset(replication: &BTreeMap<String, String>) -> u64 {
+    let offset = replication.get("master_repl_offset");
+    offset
+        .and_then(|offset| offset.parse().ok())
+        .unwrap_or_default()
 }
 
 fn sentinel_of(flavour: Flavour, primary: u16) -> ServerBuilder {
