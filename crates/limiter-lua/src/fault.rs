@@ -98,7 +98,7 @@ impl Fault {
     }
 }
 
-const GRANT: &str = "grant the user what the README's ACL line lists";
+pub(crate) const GRANT: &str = "grant the user what the README's ACL line lists";
 
 fn inner_code(detail: &str) -> Option<&str> {
     let (_, inner) = detail

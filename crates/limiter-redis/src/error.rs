@@ -22,11 +22,14 @@ pub(crate) fn failure(error: &RedisError) -> Failure {
 
 /// Tells what `error`, got while connecting, means: nothing was sent.
 pub(crate) fn failure_to_connect(error: &RedisError) -> Failure {
+    // What the server refused while redis-rs set a connection up comes without its code.
+    let says = |words| error.to_string().contains(words);
     match failure(error) {
-        Failure::Lost => Failure::NotSent,
-        Failure::Reply(Fault::Unknown) if error.to_string().contains("max number of clients") => {
+        Failure::Reply(Fault::Unknown) if says("max number of clients") => {
             Failure::Reply(Fault::Overloaded)
         }
+        Failure::Reply(Fault::Unknown) if says("no permissions") => Failure::NOT_GRANTED,
+        Failure::Lost | Failure::Reply(Fault::Unknown) => Failure::NotSent,
         other => other,
     }
 }

@@ -27,6 +27,7 @@ on_clients! {
         swallowed_reply_of_a_cluster_is_charged_once_and_said
         cluster_node_killed_others_answer_and_its_replica_takes_over
         slot_migration_under_load
+        user_of_a_cluster_with_the_published_permissions
         script_flush_on_every_cluster_node
         sentinel_fail_over
         swallowed_reply_behind_sentinel_is_charged_once_and_said
@@ -35,6 +36,7 @@ on_clients! {
         swallowed_reply_of_a_cluster_is_charged_once_and_said
         cluster_node_killed_others_answer_and_its_replica_takes_over
         slot_migration_under_load
+        user_of_a_cluster_with_the_published_permissions
         script_flush_on_every_cluster_node
         sentinel_fail_over
         swallowed_reply_behind_sentinel_is_charged_once_and_said
@@ -213,6 +215,50 @@ async fn slot_migration_under_load(client: Client) {
     }
     assert!(decided.load(Ordering::Relaxed) > 1000);
     cluster.nodes().for_each(no_immortal_keys);
+}
+
+/// What a cluster needs besides: `+cluster|slots`, and `+asking` for redis-rs, which follows a slot that moves.
+async fn user_of_a_cluster_with_the_published_permissions(client: Client) {
+    let asking = if client == Client::Redis {
+        "+asking"
+    } else {
+        ""
+    };
+    let user = format!(
+        "limiter on >secret ~* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire +time \
+         +ping +cluster|slots {asking}"
+    );
+    let nodes = RedisServer::builder(Flavour::Redis).with_acl_user(user.trim());
+    let cluster = RedisCluster::start_with(nodes, 0).expect("a cluster");
+    let address = cluster.address().replace("://", "://limiter:secret@");
+    let (layout, gold) = (layout(), bucket(10));
+    let store = client.store(&address, &layout, PATIENT);
+    recovers(&store, &gold, FAIL_OVER).await;
+    for nth in 0..30 {
+        let user = key(&format!("user {nth}"));
+        let said = store
+            .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
+            .await
+            .expect("an answer");
+        assert_eq!(said.plans[0].remaining, 9);
+    }
+    if client == Client::Fred {
+        return;
+    }
+    // A key that is on its way: the node that it left says ASK, and ASKING goes before the call.
+    let user = key("user 0");
+    let slot = cluster.slot_of(layout.name(&user)).expect("a slot");
+    let from = cluster.primary_of(slot).expect("a primary").port();
+    let to = cluster.nodes().find(|node| node.port() != from);
+    let migration = cluster.begin_migration(slot, to.expect("another"));
+    let migration = migration.expect("begins");
+    while migration.move_keys(1).expect("moves") > 0 {}
+    let said = store
+        .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
+        .await
+        .expect("an answer");
+    assert_eq!(said.plans[0].remaining, 8);
+    migration.finish().expect("finishes");
 }
 
 async fn script_flush_on_every_cluster_node(client: Client) {

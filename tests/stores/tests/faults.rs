@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use limiter_core::{Cost, StoreError};
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, bucket, key, layout, no_immortal_keys, on_clients, plan, recovers,
-    spend_in_time, spent,
+    Client, DEADLINE, PATIENT, bucket, key, layout, no_immortal_keys, on_clients_and_servers, plan,
+    recovers, spend_in_time, spent,
 };
 use limiter_testkit::proxy::{Direction, Ending, FaultProxy, ReplyFault, ReplyRule, Toxic};
 use limiter_testkit::server::{Flavour, RedisServer};
@@ -22,61 +22,41 @@ use tokio::time::sleep;
 
 const RECOVERY: Duration = Duration::from_secs(3);
 
-fn redis() -> RedisServer {
-    RedisServer::start(Flavour::Redis).expect("Redis starts")
+fn start(flavour: Flavour) -> RedisServer {
+    RedisServer::start(flavour).expect("the server starts")
 }
 
 async fn proxied(server: &RedisServer) -> FaultProxy {
     FaultProxy::start(server.addr()).await.expect("a proxy")
 }
 
-on_clients! {
-    Redis: redis_rs {
-        server_absent_at_start
-        swallowed_reply_is_charged_once_and_said
-        killed_and_restarted_empty_under_load
-        stopped_for_seconds
-        blackholed_connection_is_replaced
-        reset_in_the_middle_of_a_reply
-        reply_after_the_deadline
-        one_byte_at_a_time
-        garbage_reply
-        cancelled_callers_get_nobody_elses_reply
-        script_flush_every_millisecond
-        out_of_memory
-        demoted_to_replica
-        wrong_password
-        user_without_permission
-        user_with_the_published_permissions
-        user_that_may_not_expire_writes_nothing
-        foreign_and_corrupt_values
-        too_many_clients
-    }
-    Fred: fred {
-        server_absent_at_start
-        swallowed_reply_is_charged_once_and_said
-        killed_and_restarted_empty_under_load
-        stopped_for_seconds
-        blackholed_connection_is_replaced
-        reset_in_the_middle_of_a_reply
-        reply_after_the_deadline
-        one_byte_at_a_time
-        garbage_reply
-        cancelled_callers_get_nobody_elses_reply
-        script_flush_every_millisecond
-        out_of_memory
-        demoted_to_replica
-        wrong_password
-        user_without_permission
-        user_with_the_published_permissions
-        user_that_may_not_expire_writes_nothing
-        foreign_and_corrupt_values
-        too_many_clients
-    }
+on_clients_and_servers! {
+    server_absent_at_start
+    swallowed_reply_is_charged_once_and_said
+    killed_and_restarted_empty_under_load
+    stopped_for_seconds
+    blackholed_connection_is_replaced
+    reset_in_the_middle_of_a_reply
+    reply_after_the_deadline
+    one_byte_at_a_time
+    garbage_reply
+    cancelled_callers_get_nobody_elses_reply
+    script_flush_every_millisecond
+    out_of_memory
+    demoted_to_replica
+    loading_server_is_waited_for
+    try_again_is_tried_again
+    wrong_password
+    user_without_permission
+    user_with_the_published_permissions
+    user_that_may_not_expire_writes_nothing
+    user_of_another_database
+    foreign_and_corrupt_values
+    too_many_clients
 }
 
-async fn server_absent_at_start(client: Client) {
-    let server = redis();
+async fn server_absent_at_start(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let proxy = proxied(&server).await;
     proxy.refuse_connections().await;
     let store = client.store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
@@ -92,9 +72,9 @@ async fn server_absent_at_start(client: Client) {
     assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
 }
 
-async fn swallowed_reply_is_charged_once_and_said(client: Client) {
+async fn swallowed_reply_is_charged_once_and_said(client: Client, flavour: Flavour) {
     for ending in [Ending::Hang, Ending::Close, Ending::Reset] {
-        let server = redis();
+        let server = start(flavour);
         let proxy = proxied(&server).await;
         let (layout, gold) = (layout(), bucket(10));
         let store = client.store(&server.url_at(proxy.addr()), &layout, DEADLINE);
@@ -115,8 +95,8 @@ async fn swallowed_reply_is_charged_once_and_said(client: Client) {
     }
 }
 
-async fn killed_and_restarted_empty_under_load(client: Client) {
-    let server = Arc::new(redis());
+async fn killed_and_restarted_empty_under_load(client: Client, flavour: Flavour) {
+    let server = Arc::new(start(flavour));
     let (layout, gold) = (layout(), bucket(1000));
     let store = client.store(&server.url(), &layout, DEADLINE);
     recovers(&store, &gold, RECOVERY).await;
@@ -160,8 +140,8 @@ async fn killed_and_restarted_empty_under_load(client: Client) {
     no_immortal_keys(&server);
 }
 
-async fn stopped_for_seconds(client: Client) {
-    let server = redis();
+async fn stopped_for_seconds(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let gold = bucket(1000);
     let store = client.store(&server.url(), &layout(), DEADLINE);
     recovers(&store, &gold, RECOVERY).await;
@@ -179,8 +159,8 @@ async fn stopped_for_seconds(client: Client) {
     no_immortal_keys(&server);
 }
 
-async fn blackholed_connection_is_replaced(client: Client) {
-    let server = redis();
+async fn blackholed_connection_is_replaced(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let proxy = proxied(&server).await;
     let gold = bucket(1000);
     let store = client.store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
@@ -197,8 +177,8 @@ async fn blackholed_connection_is_replaced(client: Client) {
     recovers(&store, &gold, RECOVERY).await;
 }
 
-async fn reset_in_the_middle_of_a_reply(client: Client) {
-    let server = redis();
+async fn reset_in_the_middle_of_a_reply(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let proxy = proxied(&server).await;
     let (layout, gold) = (layout(), bucket(1000));
     let store = client.store(&server.url_at(proxy.addr()), &layout, DEADLINE);
@@ -214,8 +194,8 @@ async fn reset_in_the_middle_of_a_reply(client: Client) {
     assert_eq!(spent(&store, &key("ann"), &gold).await, 3);
 }
 
-async fn reply_after_the_deadline(client: Client) {
-    let server = redis();
+async fn reply_after_the_deadline(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let proxy = proxied(&server).await;
     let (layout, gold) = (layout(), bucket(1000));
     let store = client.store(&server.url_at(proxy.addr()), &layout, DEADLINE);
@@ -235,8 +215,8 @@ async fn reply_after_the_deadline(client: Client) {
     assert_eq!(spent(&store, &key("ann"), &gold).await, 1);
 }
 
-async fn one_byte_at_a_time(client: Client) {
-    let server = redis();
+async fn one_byte_at_a_time(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let proxy = proxied(&server).await;
     let gold = bucket(100);
     let store = client.store(&server.url_at(proxy.addr()), &layout(), PATIENT);
@@ -251,8 +231,8 @@ async fn one_byte_at_a_time(client: Client) {
     }
 }
 
-async fn garbage_reply(client: Client) {
-    let server = redis();
+async fn garbage_reply(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let proxy = proxied(&server).await;
     let gold = bucket(100);
     let store = client.store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
@@ -280,8 +260,8 @@ async fn garbage_reply(client: Client) {
 
 /// Callers are dropped at random moments; each of those that stay has a bucket of its own size, and so sees at once if the
 /// reply was another's.
-async fn cancelled_callers_get_nobody_elses_reply(client: Client) {
-    let server = redis();
+async fn cancelled_callers_get_nobody_elses_reply(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let store = client.store(&server.url(), &layout(), PATIENT);
     recovers(&store, &bucket(10), RECOVERY).await;
     let callers: Vec<_> = (0..64_u32)
@@ -311,8 +291,8 @@ async fn cancelled_callers_get_nobody_elses_reply(client: Client) {
     no_immortal_keys(&server);
 }
 
-async fn script_flush_every_millisecond(client: Client) {
-    let server = Arc::new(redis());
+async fn script_flush_every_millisecond(client: Client, flavour: Flavour) {
+    let server = Arc::new(start(flavour));
     let store = client.store(&server.url(), &layout(), PATIENT);
     let stop = Arc::new(AtomicBool::new(false));
     let flusher = {
@@ -337,8 +317,8 @@ async fn script_flush_every_millisecond(client: Client) {
     flusher.await.expect("no panic");
 }
 
-async fn out_of_memory(client: Client) {
-    let server = redis();
+async fn out_of_memory(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let (gold, store) = (
         bucket(1000),
         client.store(&server.url(), &layout(), DEADLINE),
@@ -359,8 +339,8 @@ async fn out_of_memory(client: Client) {
     no_immortal_keys(&server);
 }
 
-async fn demoted_to_replica(client: Client) {
-    let server = redis();
+async fn demoted_to_replica(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let (gold, store) = (
         bucket(1000),
         client.store(&server.url(), &layout(), DEADLINE),
@@ -376,8 +356,84 @@ async fn demoted_to_replica(client: Client) {
     assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
 }
 
-async fn wrong_password(client: Client) {
-    let server = RedisServer::builder(Flavour::Redis)
+/// Loads its own data anew, slowly: for a second or so the server says LOADING to everyone, really.
+async fn loading_server_is_waited_for(client: Client, flavour: Flavour) {
+    let server = Arc::new(start(flavour));
+    let (layout, gold) = (layout(), bucket(1000));
+    let hasty = client.store(&server.url(), &layout, DEADLINE);
+    let patient = client.store(&server.url(), &layout, PATIENT);
+    recovers(&hasty, &gold, RECOVERY).await;
+    let plans = [gold.clone()];
+    let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
+    assert!(said.expect("an answer").admitted);
+    server
+        .command(&["DEBUG", "POPULATE", "2000"])
+        .expect("filled");
+    server
+        .config_set("loading-process-events-interval-bytes", "1024")
+        .expect("set");
+    server.config_set("key-load-delay", "500").expect("set");
+    let reloading = server.clone();
+    let reload = tokio::task::spawn_blocking(move || reloading.command(&["DEBUG", "RELOAD"]));
+    let began = std::time::Instant::now();
+    let error = loop {
+        match spend_in_time(&hasty, &key("bob"), &gold).await {
+            Ok(_) => assert!(began.elapsed() < RECOVERY, "the server never said LOADING"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_outage(), "{error:?}");
+    // This one waits for the server, and is charged once.
+    let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
+    assert_eq!(said.expect("an answer").plans[0].remaining, 998);
+    reload.await.expect("no panic").expect("reloaded");
+    recovers(&hasty, &gold, RECOVERY).await;
+}
+
+/// A script on one key gets no TRYAGAIN of a real server, which is why there is one key. Through the proxy, word by word as
+/// Redis writes it; the call is one that changes nothing, for behind the proxy it did run.
+async fn try_again_is_tried_again(client: Client, flavour: Flavour) {
+    let server = start(flavour);
+    let proxy = proxied(&server).await;
+    let gold = bucket(10);
+    let store = client.store(&server.url_at(proxy.addr()), &layout(), PATIENT);
+    recovers(&store, &gold, RECOVERY).await;
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+    let before = proxy.requests_of("EVALSHA");
+    let words = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+    proxy.add_rule(ReplyRule::next(3, ReplyFault::Garbage(words.into())).to_command("EVALSHA"));
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+    assert_eq!(proxy.requests_of("EVALSHA") - before, 4);
+}
+
+/// `+select` is what a database other than 0 needs besides.
+async fn user_of_another_database(client: Client, flavour: Flavour) {
+    let rules =
+        "-@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire +time +ping";
+    let server = RedisServer::builder(flavour)
+        .with_acl_user(format!(
+            "limiter on >secret ~* resetchannels {rules} +select"
+        ))
+        .with_acl_user(format!("poor on >secret ~* resetchannels {rules}"))
+        .start()
+        .expect("starts");
+    let (layout, gold) = (layout(), bucket(10));
+    let address = |user: &str| format!("{}/3", server.url_as(user, "secret").trim_end_matches('/'));
+    let store = client.store(&address("limiter"), &layout, PATIENT);
+    let said = store
+        .try_acquire(&key("ann"), &[gold.clone()], Cost::ONE)
+        .await;
+    assert!(said.expect("an answer").admitted);
+    assert!(server.keys().expect("keys").is_empty(), "not in database 0");
+    let store = client.store(&address("poor"), &layout, PATIENT);
+    let error = store.try_acquire(&key("ann"), &[gold], Cost::ONE).await;
+    let error = error.expect_err("no permission to select");
+    let misconfigured = matches!(error, StoreError::Misconfigured { .. });
+    assert!(misconfigured && !error.may_have_charged(), "{error:?}");
+}
+
+async fn wrong_password(client: Client, flavour: Flavour) {
+    let server = RedisServer::builder(flavour)
         .with_password("right")
         .start()
         .expect("starts");
@@ -402,8 +458,8 @@ async fn wrong_password(client: Client) {
     recovers(&right, &gold, RECOVERY).await;
 }
 
-async fn user_without_permission(client: Client) {
-    let server = RedisServer::builder(Flavour::Redis)
+async fn user_without_permission(client: Client, flavour: Flavour) {
+    let server = RedisServer::builder(flavour)
         .with_acl_user("poor on >secret ~* +@connection +ping +hello +client")
         .start()
         .expect("starts");
@@ -419,12 +475,12 @@ async fn user_without_permission(client: Client) {
 }
 
 /// The ACL line of the README, word by word: all calls work, and each word is needed.
-async fn user_with_the_published_permissions(client: Client) {
+async fn user_with_the_published_permissions(client: Client, flavour: Flavour) {
     let words = [
         "+evalsha", "+eval", "+hget", "+hmget", "+hset", "+hdel", "+pttl", "+pexpire", "+time",
         "+ping",
     ];
-    let server = RedisServer::builder(Flavour::Redis)
+    let server = RedisServer::builder(flavour)
         .with_acl_user("limiter on >secret ~* resetchannels -@all")
         .start()
         .expect("starts");
@@ -460,8 +516,8 @@ async fn user_with_the_published_permissions(client: Client) {
 }
 
 /// A call is refused as a whole: also that of a user that may write but not expire, on keys new and old.
-async fn user_that_may_not_expire_writes_nothing(client: Client) {
-    let server = RedisServer::builder(Flavour::Redis)
+async fn user_that_may_not_expire_writes_nothing(client: Client, flavour: Flavour) {
+    let server = RedisServer::builder(flavour)
         .with_acl_user(
             "limiter on >secret ~* -@all +evalsha +eval +hget +hmget +hset +hdel +pttl +time +ping",
         )
@@ -499,8 +555,8 @@ async fn user_that_may_not_expire_writes_nothing(client: Client) {
     no_immortal_keys(&server);
 }
 
-async fn foreign_and_corrupt_values(client: Client) {
-    let server = redis();
+async fn foreign_and_corrupt_values(client: Client, flavour: Flavour) {
+    let server = start(flavour);
     let layout = layout();
     let store = client.store(&server.url(), &layout, DEADLINE);
     recovers(&store, &bucket(10), RECOVERY).await;
@@ -561,8 +617,8 @@ async fn foreign_and_corrupt_values(client: Client) {
     assert!(!error.may_have_charged());
 }
 
-async fn too_many_clients(client: Client) {
-    let server = RedisServer::builder(Flavour::Redis)
+async fn too_many_clients(client: Client, flavour: Flavour) {
+    let server = RedisServer::builder(flavour)
         .with_max_clients(3)
         .start()
         .expect("starts");

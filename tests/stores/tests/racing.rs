@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, Plan};
 use limiter_store_tests::{Client, PATIENT, Store, key, layout, on_clients, plan};
-use limiter_testkit::server::{Flavour, RedisServer};
+use limiter_testkit::server::{Flavour, RedisCluster, RedisServer};
 
 const INSTANCES: usize = 16;
 const TASKS: usize = 64;
@@ -19,10 +19,12 @@ on_clients! {
     Redis: redis_rs {
         racing_clients_never_overspend_one_plan
         racing_clients_never_overspend_a_chain
+        racing_clients_never_overspend_on_a_cluster
     }
     Fred: fred {
         racing_clients_never_overspend_one_plan
         racing_clients_never_overspend_a_chain
+        racing_clients_never_overspend_on_a_cluster
     }
 }
 
@@ -51,16 +53,16 @@ async fn admitted(stores: &[Store], plans: &[Plan], calls: usize) -> u32 {
     total
 }
 
-fn stores(client: Client, server: &RedisServer) -> Vec<Store> {
+fn stores(client: Client, address: &str) -> Vec<Store> {
     let layout = layout();
     (0..INSTANCES)
-        .map(|_| client.store(&server.url(), &layout, PATIENT * 4))
+        .map(|_| client.store(address, &layout, PATIENT * 4))
         .collect()
 }
 
 async fn racing_clients_never_overspend_one_plan(client: Client) {
     let server = RedisServer::start(Flavour::Redis).expect("Redis starts");
-    let stores = stores(client, &server);
+    let stores = stores(client, &server.url());
     let limits = [
         "1/h burst 3000",
         "sliding 3000/h",
@@ -75,7 +77,7 @@ async fn racing_clients_never_overspend_one_plan(client: Client) {
 
 async fn racing_clients_never_overspend_a_chain(client: Client) {
     let server = RedisServer::start(Flavour::Redis).expect("Redis starts");
-    let stores = stores(client, &server);
+    let stores = stores(client, &server.url());
     let plans = [
         plan("a", "1/h burst 3000"),
         plan("b", "sliding 2000/h"),
@@ -89,4 +91,17 @@ async fn racing_clients_never_overspend_a_chain(client: Client) {
     let remaining: Vec<_> = said.plans.iter().map(|plan| plan.remaining).collect();
     assert_eq!(remaining, [1000, 0, 500]);
     assert!(said.retry_after > Duration::ZERO);
+}
+
+async fn racing_clients_never_overspend_on_a_cluster(client: Client) {
+    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster starts");
+    let stores = stores(client, &cluster.address());
+    let one = [plan("one", "1/h burst 1500")];
+    assert_eq!(admitted(&stores, &one, 2).await, 1500);
+    let chain = [
+        plan("a", "1/h burst 1500"),
+        plan("b", "sliding 1000/h"),
+        plan("c", "fixed 1200/h"),
+    ];
+    assert_eq!(admitted(&stores, &chain, 2).await, 1000);
 }

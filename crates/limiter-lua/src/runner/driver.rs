@@ -4,6 +4,8 @@ use std::fmt::Debug;
 
 use limiter_core::Cause;
 
+use crate::Fault;
+
 use super::{Failure, Job, Redirect, Reply, Route};
 
 /// A client of Redis: how it connects, sends, and says what went wrong. All that differs from client to client.
@@ -37,7 +39,7 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// Tells what an error of [`connect`](Self::connect) means: nothing was sent.
     fn failure_to_connect(error: &Self::Error) -> Failure {
         match Self::failure(error) {
-            Failure::Lost => Failure::NotSent,
+            Failure::Lost | Failure::Reply(Fault::Unknown) => Failure::NotSent,
             other => other,
         }
     }

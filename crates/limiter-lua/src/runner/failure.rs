@@ -24,6 +24,9 @@ impl Failure {
     /// The client refuses the address.
     pub const WRONG_ADDRESS: Self = Self::Misconfigured("correct the address of the server");
 
+    /// The user may not do what is needed.
+    pub const NOT_GRANTED: Self = Self::Misconfigured(crate::fault::GRANT);
+
     /// Makes the error of a call that ends this way; `writes` says whether the call would have changed anything.
     #[must_use]
     pub fn into_error(self, cause: impl Into<Cause>, writes: bool) -> StoreError {
