@@ -421,7 +421,7 @@ async fn user_of_another_database(client: Client, flavour: Flavour) {
     let address = |user: &str| format!("{}/3", server.url_as(user, "secret").trim_end_matches('/'));
     let store = client.store(&address("limiter"), &layout, PATIENT);
     let said = store
-        .try_acquire(&key("ann"), &[gold.clone()], Cost::ONE)
+        .try_acquire(&key("ann"), std::slice::from_ref(&gold), Cost::ONE)
         .await;
     assert!(said.expect("an answer").admitted);
     assert!(server.keys().expect("keys").is_empty(), "not in database 0");
