@@ -25,6 +25,7 @@ on_clients! {
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
         corrupt_session_is_told
+        user_who_may_not_expire_leaves_nothing_for_ever
         scripts_that_the_server_forgot_are_loaded_again
         session_in_a_moving_slot_is_counted_exactly
         new_session_in_a_moving_slot_fails_in_time_and_does_not_count
@@ -37,6 +38,7 @@ on_clients! {
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
         corrupt_session_is_told
+        user_who_may_not_expire_leaves_nothing_for_ever
         scripts_that_the_server_forgot_are_loaded_again
         session_in_a_moving_slot_is_counted_exactly
         new_session_in_a_moving_slot_fails_in_time_and_does_not_count
@@ -309,6 +311,33 @@ async fn corrupt_session_is_told(client: Client) {
         let advice = error.to_string();
         assert!(advice.contains("nothing but the limiter write"), "{advice}");
     }
+}
+
+/// A user who may write but not expire gets an error, and no key stays for ever.
+async fn user_who_may_not_expire_leaves_nothing_for_ever(client: Client) {
+    let acl = "limiter on >secret ~* resetchannels +@all -pexpire";
+    let server = RedisServer::builder(Flavour::Redis).with_acl_user(acl);
+    let server = server.start().expect("Redis starts");
+    let store = client.sessions(&server.url_as("limiter", "secret"), &layout(), PATIENT);
+    let odd = Label::new("odd").expect("a label");
+    for error in [
+        store
+            .observe(&visit(), KEEP)
+            .await
+            .expect_err("no permission"),
+        store
+            .push(&Anomaly::new(Severity::Low, odd.clone()))
+            .await
+            .expect_err("no permission"),
+        store
+            .join(&odd, &visit().fingerprint, KEEP)
+            .await
+            .expect_err("no permission"),
+    ] {
+        assert!(!error.is_outage(), "{error:?}");
+        assert!(error.to_string().contains("ACL line"), "{error}");
+    }
+    assert_eq!(server.keys().expect("keys"), Vec::<Vec<u8>>::new());
 }
 
 /// A server that lost its scripts gets them again, in the same call.

@@ -30,7 +30,12 @@ if op == 1 then
   redis.call('XADD', key, 'MAXLEN', keeps, '*', 'at', string.format('%.0f', at),
     'kind', ARGV[2], 'session', ARGV[3], 'note', ARGV[4])
   local wait = math.floor((at + retention - now) / 1000) + (manual and 3600000 or 0)
-  redis.call('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
+  local set = redis.pcall('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
+  if type(set) == 'table' then
+    -- Not permitted: the key must not stay for ever.
+    redis.call('DEL', key)
+    return set
+  end
   return '1'
 end
 

@@ -23,5 +23,10 @@ if redis.call('ZCARD', key) > cap then
 end
 local longest = tonumber(redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
 local wait = math.floor((longest - now) / 1000) + (manual and 3600000 or 0)
-redis.call('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
+local set = redis.pcall('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
+if type(set) == 'table' then
+  -- Not permitted: the key must not stay for ever.
+  redis.call('DEL', key)
+  return set
+end
 return '1'

@@ -35,10 +35,15 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- Lets a key live until a moment, not a millisecond longer.
+-- Lets a key live until a moment, not a millisecond longer. Who may not do that must not leave a key for ever: then the key goes,
+-- and the error is returned. Not asked beforehand: once a script has written, a server that lacks memory lets it go on.
 local function expire(key, until_us)
   local wait = math.floor((until_us - now) / 1000) + (manual and 3600000 or 0)
-  call('PEXPIRE', key, text(wait > 0 and wait or 1))
+  local set = redis.pcall('PEXPIRE', key, text(wait > 0 and wait or 1))
+  if type(set) == 'table' then
+    call('DEL', key)
+    return set
+  end
 end
 
 -- Counts a visit for its address: sums and counts are only ever added to.
@@ -54,13 +59,11 @@ local function signal(key, uniques)
     'total_sessions', text((known[3] or 0) + begun), 'bot_sum', text((known[4] or 0) + (told and bot or 0)),
     'bot_count', text((known[5] or 0) + (told and 1 or 0)), 'first', known[6] or tag)
   if known[6] and known[6] ~= tag then call('PFADD', uniques, known[6], tag) end
-  expire(key, last + HOUR)
-  expire(uniques, last + HOUR)
+  return expire(key, last + HOUR) or expire(uniques, last + HOUR)
 end
 
 if op == 3 then
-  signal(KEYS[1], KEYS[2])
-  return '1'
+  return signal(KEYS[1], KEYS[2]) or '1'
 end
 
 local key, index = KEYS[1], KEYS[2]
@@ -111,19 +114,21 @@ if country ~= '' then
   fields[#fields + 1], fields[#fields + 2] = 'geo_country', country
 end
 call('HSET', key, unpack(fields))
-expire(key, expires)
+local refused = expire(key, expires)
+if refused then return refused end
 
 call('ZADD', index, text(expires), place .. id)
 call('ZREMRANGEBYSCORE', index, '-inf', text(now - GRACE))
-if not known and call('ZCARD', index) > cap then
+if call('ZCARD', index) > cap then
   call('ZREMRANGEBYRANK', index, 0, -1 - cap)
 end
 local longest = tonumber(call('ZRANGE', index, -1, -1, 'WITHSCORES')[2])
-expire(index, longest)
+refused = expire(index, longest)
 
 begun = known and 0 or 1
-if op == 0 and KEYS[3] then
-  signal(KEYS[3], KEYS[4])
+if op == 0 and KEYS[3] and not refused then
+  refused = signal(KEYS[3], KEYS[4])
 end
+if refused then return refused end
 return struct.pack('>BBI7I7I7I7I4', begun, KEYS[3] and 1 or 0, first, last, expires, count, likely)
   .. struct.pack('B', #country) .. country .. struct.pack('B', #ip) .. ip .. fingerprint .. id:sub(1, 5)
