@@ -9,7 +9,13 @@ use crate::{
 pub(crate) fn figures(options: &[String]) -> Result<(), Problem> {
     let mut command = cargo(["run", "--release", "--package", "limiter-benches"]);
     command.args(["--bin", "figures", "--"]).args(options);
-    run(&mut command)
+    run(&mut command)?;
+    // Options choose among the figures of the benchmarks.
+    if !options.is_empty() {
+        return Ok(());
+    }
+    let mut command = cargo(["run", "--release", "--package", "limiter-store-tests"]);
+    run(command.args(["--example", "session_figures"]))
 }
 
 /// Runs all benchmarks, or the one called `name`.
