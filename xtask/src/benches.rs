@@ -5,17 +5,22 @@ use crate::{
     process::{cargo, run},
 };
 
-/// Measures every goal. Fails if it cannot measure, not if a goal falls short.
-pub(crate) fn figures(options: &[String]) -> Result<(), Problem> {
-    let mut command = cargo(["run", "--release", "--package", "limiter-benches"]);
-    command.args(["--bin", "figures", "--"]).args(options);
-    run(&mut command)?;
-    // Options choose among the figures of the benchmarks.
-    if !options.is_empty() {
-        return Ok(());
+/// The area that the stores' tests measure, for they have the servers' clients at hand.
+const SESSIONS: &str = "sessions";
+
+/// Measures every goal, or those of the areas that are named. Fails if it cannot measure, not if a goal falls short.
+pub(crate) fn figures(areas: &[String]) -> Result<(), Problem> {
+    let (sessions, others): (Vec<&String>, Vec<_>) =
+        areas.iter().partition(|area| *area == SESSIONS);
+    if areas.is_empty() || !others.is_empty() {
+        let mut command = cargo(["run", "--release", "--package", "limiter-benches"]);
+        run(command.args(["--bin", "figures", "--"]).args(others))?;
     }
-    let mut command = cargo(["run", "--release", "--package", "limiter-store-tests"]);
-    run(command.args(["--example", "session_figures"]))
+    if areas.is_empty() || !sessions.is_empty() {
+        let mut command = cargo(["run", "--release", "--package", "limiter-store-tests"]);
+        run(command.args(["--example", "session_figures"]))?;
+    }
+    Ok(())
 }
 
 /// Runs all benchmarks, or the one called `name`.

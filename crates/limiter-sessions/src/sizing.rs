@@ -1,6 +1,6 @@
 //! Calculators: how many connections, how much memory.
 //!
-//! They multiply and round up; what goes in is measured. `cargo run --release --example session_figures` in the
+//! They multiply and round up; what goes in is measured. `cargo xtask figures sessions` in the
 //! repository measures it.
 
 use std::time::Duration;

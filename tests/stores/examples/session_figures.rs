@@ -1,6 +1,6 @@
 //! The figures of sessions on one connection to one Redis, beside plain commands on the same connection in the same run.
 //!
-//! `cargo run --release --example session_figures` starts a server of its own and prints one line a figure: name, value, goal,
+//! `cargo xtask figures sessions` starts a server of its own and prints one line a figure: name, value, goal,
 //! `ok` or `short`. Latencies are in milliseconds, one call at a time.
 
 use std::error::Error;
