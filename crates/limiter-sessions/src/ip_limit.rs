@@ -6,8 +6,8 @@ use limiter_core::{CheckError, Cost, Decision, PlanName, RateLimiter};
 
 use crate::{TagKey, VisitorIp};
 
-/// Counts the requests of each address under a plan of a rate limiter, such as `fixed 100/min`. Addresses are tagged first:
-/// the limiter's store sees none.
+/// Counts the requests of each address, of IPv6 of each /64, under a plan of a rate limiter, such as `fixed 100/min`. Addresses
+/// are tagged first: the limiter's store sees none.
 ///
 /// # Examples
 /// ```

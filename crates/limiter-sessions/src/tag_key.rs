@@ -60,6 +60,7 @@ enum Kind {
     Pair = 3,
     Draw = 4,
     Nonce = 5,
+    Rate = 6,
 }
 
 impl TagKey {
@@ -99,10 +100,14 @@ impl TagKey {
         self.tag(Kind::Nonce, &parts)
     }
 
-    /// Returns a key for a rate limiter that stands for an address and does not show it.
+    /// Returns a key for a rate limiter that stands for an address and does not show it; of IPv6 for its /64, which one
+    /// customer has as a whole.
     #[must_use]
     pub fn rate_key(&self, ip: VisitorIp) -> Key {
-        Key::from(self.ip(ip))
+        Key::from(match ip.get() {
+            IpAddr::V4(ip) => self.tag(Kind::Rate, &[&ip.octets()]),
+            IpAddr::V6(ip) => self.tag(Kind::Rate, &[&cut::<8>(&ip.octets(), 0)]),
+        })
     }
 
     /// Returns the tags of a visit: of its fingerprint, and of where its session is kept.
@@ -218,6 +223,15 @@ mod tests {
         let other = TagKey::new([8; 32]).unwrap();
         let ip = "203.0.113.9".parse().unwrap();
         assert_ne!(tags().ip(ip), other.ip(ip));
+    }
+
+    #[test]
+    fn rates_are_of_an_ipv4_address_or_of_a_slash_64() {
+        let key = |ip: &str| tags().rate_key(ip.parse().unwrap());
+        assert_eq!(key("2001:db8:0:1::1"), key("2001:db8:0:1:ffff::2"));
+        assert_ne!(key("2001:db8:0:1::1"), key("2001:db8:0:2::1"));
+        assert_ne!(key("203.0.113.9"), key("203.0.113.8"));
+        assert_eq!(key("203.0.113.9"), key("::ffff:203.0.113.9"));
     }
 
     #[test]
