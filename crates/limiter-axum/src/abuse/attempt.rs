@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use limiter_core::{AbuseGuard, Key};
 
-use super::AttemptOutcome;
 use super::ledger::Ledger;
 use super::settings::AbuseSettings;
+use super::{AttemptOutcome, Counting};
 use crate::Rejection;
 
 /// The attempt that a request is: the handler says how it ended, and who else it is an attempt of.
@@ -38,6 +38,7 @@ use crate::Rejection;
 pub struct Attempt {
     pub(super) ledger: Arc<Ledger>,
     pub(super) settings: Arc<AbuseSettings>,
+    pub(super) counting: Counting,
     /// The layer does not look at the request.
     pub(super) exempt: bool,
     pub(super) grpc: bool,
@@ -73,7 +74,8 @@ impl Attempt {
         self.enter(&self.settings.guard, key).await
     }
 
-    /// Makes this an attempt of `key` as well, under the policy of another guard.
+    /// Makes this an attempt of `key` as well, under the policy of another guard. A policy is known by its name: under one of the
+    /// same name as the layer's, the same key is counted once.
     ///
     /// # Errors
     /// As [`by`](Self::by).
@@ -88,7 +90,10 @@ impl Attempt {
         if self.exempt {
             return Ok(());
         }
-        let entered = self.ledger.enter(&self.settings, guard, key).await;
+        let entered = self
+            .ledger
+            .enter(&self.settings, self.counting, guard, key)
+            .await;
         entered.map_err(|refusal| self.settings.refused(guard, refusal, self.grpc))
     }
 }

@@ -19,14 +19,14 @@ use crate::{MissingKey, Rejection};
 /// well; the handler does not run. What the response's status says of an attempt, [`AttemptOutcome::of_response`] tells; the
 /// handler knows better, and says so with [`Attempt`](crate::Attempt). All clones share one state.
 ///
-/// | case | [`Counting::Attempts`] (default) | [`Counting::Failures`] |
+/// | case | [`Counting::Attempts`] (default) | [`Counting::Failures`], and `GET` and the like |
 /// |---|---|---|
 /// | a request comes | counted, before the handler runs | not counted, unless it meets a block |
 /// | it failed | - | counted |
-/// | it succeeded | earlier attempts are forgiven | the same |
+/// | it succeeded | earlier attempts are forgiven | the same, if the handler or your own judge says so |
 /// | neither, or an error of the inner service | stays counted | not counted |
 /// | the handler panics | stays counted | not counted, unless it had said `failed` |
-/// | the caller hangs up | stays counted; forgiven if the handler had said `succeeded` | counted, unless it had said otherwise |
+/// | the caller hangs up | stays counted; forgiven if the handler had said `succeeded` | counted, unless it had said otherwise or was a `GET` or the like |
 /// | several layers with one policy and one key | counted once | counted once |
 /// | the store is away | as the guard's failure policy says: a local store, 503, or let pass | the same |
 ///
@@ -70,7 +70,7 @@ impl AbuseLayer {
                 key: None,
                 counting: Counting::default(),
                 forgives: true,
-                judge: Arc::new(AttemptOutcome::of_response),
+                judge: None,
                 missing_key: MissingKey::default(),
                 skip: Skip::default(),
                 on_rejection: None,
@@ -145,12 +145,13 @@ impl AbuseLayerBuilder {
         self
     }
 
-    /// Sets how the head of a response tells how an attempt ended, where the handler says nothing.
+    /// Sets how the head of a response tells how an attempt ended, where the handler says nothing. It is believed for every
+    /// request, a `GET` too.
     pub fn judge(
         mut self,
         judge: impl Fn(&response::Parts) -> AttemptOutcome + Send + Sync + 'static,
     ) -> Self {
-        self.settings.judge = Arc::new(judge);
+        self.settings.judge = Some(Arc::new(judge));
         self
     }
 

@@ -21,6 +21,7 @@ struct Page {
 /// An attempt of one key under one policy.
 struct Entry {
     settings: Arc<AbuseSettings>,
+    counting: Counting,
     guard: Arc<AbuseGuard>,
     key: Key,
     /// It was let pass, and how it ended is not told yet.
@@ -36,17 +37,18 @@ impl Ledger {
         self.page().word
     }
 
-    /// Lets an attempt of `key` in, counted as `settings` say; one that this request has made already is not counted again.
+    /// Lets an attempt of `key` in, counted as `counting` says; one that this request has made already is not counted again.
     pub(super) async fn enter(
         &self,
         settings: &Arc<AbuseSettings>,
+        counting: Counting,
         guard: &Arc<AbuseGuard>,
         key: &Key,
     ) -> Result<(), Refusal> {
-        let Some(place) = self.note(settings, guard, key) else {
+        let Some(place) = self.note(settings, counting, guard, key) else {
             return guard.look(key).await;
         };
-        match settings.counting {
+        match counting {
             Counting::Attempts => guard.attempt(key).await?,
             Counting::Failures => look_and_count_if_blocked(guard, key).await?,
         }
@@ -60,6 +62,7 @@ impl Ledger {
     fn note(
         &self,
         settings: &Arc<AbuseSettings>,
+        counting: Counting,
         guard: &Arc<AbuseGuard>,
         key: &Key,
     ) -> Option<usize> {
@@ -73,6 +76,7 @@ impl Ledger {
         }
         page.entries.push(Entry {
             settings: Arc::clone(settings),
+            counting,
             guard: Arc::clone(guard),
             key: key.clone(),
             open: false,
@@ -80,10 +84,13 @@ impl Ledger {
         Some(page.entries.len() - 1)
     }
 
-    /// Does what is due after `outcome` for the attempts that came in by `settings`, once.
+    /// Does what is due after `outcome` for the attempts that came in by `settings`, once each.
+    ///
+    /// # Cancel safety
+    /// Of a dropped call, the attempt that was being settled may have been so; the others still can be.
     pub(super) async fn settle(&self, settings: &Arc<AbuseSettings>, outcome: AttemptOutcome) {
-        for (guard, key) in self.close(settings) {
-            let told = match (outcome, settings.counting) {
+        while let Some((counting, guard, key)) = self.close_one(settings) {
+            let told = match (outcome, counting) {
                 (AttemptOutcome::Succeeded, _) if settings.forgives => guard.succeeded(&key).await,
                 // Whether this very failure starts a block is told to the next request.
                 (AttemptOutcome::Failed, Counting::Failures) => {
@@ -98,18 +105,13 @@ impl Ledger {
         }
     }
 
-    /// Takes the attempts that came in by `settings` and are not settled yet.
-    fn close(&self, settings: &Arc<AbuseSettings>) -> Vec<(Arc<AbuseGuard>, Key)> {
+    /// Takes an attempt that came in by `settings` and is not settled yet.
+    fn close_one(&self, settings: &Arc<AbuseSettings>) -> Option<(Counting, Arc<AbuseGuard>, Key)> {
         let mut page = self.page();
-        let open = page
-            .entries
-            .iter_mut()
-            .filter(|entry| entry.open && Arc::ptr_eq(&entry.settings, settings));
-        open.map(|entry| {
-            entry.open = false;
-            (Arc::clone(&entry.guard), entry.key.clone())
-        })
-        .collect()
+        let mut entries = page.entries.iter_mut();
+        let entry = entries.find(|entry| entry.open && Arc::ptr_eq(&entry.settings, settings))?;
+        entry.open = false;
+        Some((entry.counting, Arc::clone(&entry.guard), entry.key.clone()))
     }
 
     fn page(&self) -> MutexGuard<'_, Page> {

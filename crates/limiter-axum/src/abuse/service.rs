@@ -64,13 +64,18 @@ where
         ledger: ledger_of(&parts.extensions),
         exempt: settings.skip.applies_to(&parts),
         grpc: is_grpc(&parts),
+        counting: settings.counting.of(&parts.method),
         settings,
     };
     if let Err(rejection) = enter(&attempt, &parts).await {
         return Ok(rejection.into_http());
     }
     parts.extensions.insert(attempt.clone());
-    let open = Open(Some(attempt));
+    let open = Open {
+        attempt: Some(attempt),
+        outcome: None,
+        looks_only: parts.method.is_safe(),
+    };
     let served = ready.call(Request::from_parts(parts, body)).await;
     match served {
         Ok(response) => {
@@ -106,39 +111,46 @@ async fn enter(attempt: &Attempt, parts: &http::request::Parts) -> Result<(), Re
     }
 }
 
-/// An attempt that was let in. Dropped before there is a response, it is settled all the same.
-struct Open(Option<Attempt>);
+/// An attempt that was let in. Dropped before it is settled, it is settled all the same.
+struct Open {
+    attempt: Option<Attempt>,
+    /// How it ended, once that is known.
+    outcome: Option<AttemptOutcome>,
+    /// Its method changes nothing.
+    looks_only: bool,
+}
 
 impl Open {
     /// Does what is due: by the handler's word, or else by the response, if there is one.
     async fn settle(mut self, response: Option<&http::response::Parts>) {
-        let Some(attempt) = self.0.take() else {
+        let Some(attempt) = &self.attempt else {
             return;
         };
         let by_response = || {
             response.map_or(AttemptOutcome::Undecided, |response| {
-                (attempt.settings.judge)(response)
+                attempt.settings.outcome_of(response, attempt.counting)
             })
         };
         let outcome = attempt.ledger.word().unwrap_or_else(by_response);
+        self.outcome = Some(outcome);
         attempt.ledger.settle(&attempt.settings, outcome).await;
+        self.attempt = None;
     }
 }
 
 impl Drop for Open {
-    /// The caller hung up, or the handler panicked. Who hangs up must not get a free guess; a panic is nobody's guess.
+    /// The caller hung up, or the handler panicked. Who hangs up must not get a free guess; but who leaves a page that is slow to
+    /// come made none, and a panic is nobody's guess.
     fn drop(&mut self) {
-        let Some(attempt) = self.0.take() else {
+        let Some(attempt) = self.attempt.take() else {
             return;
         };
-        let outcome = attempt
-            .ledger
-            .word()
-            .unwrap_or(if std::thread::panicking() {
-                AttemptOutcome::Undecided
-            } else {
-                AttemptOutcome::Failed
-            });
+        let told = self.outcome.or_else(|| attempt.ledger.word());
+        let outcome = told.unwrap_or(if self.looks_only || std::thread::panicking() {
+            AttemptOutcome::Undecided
+        } else {
+            AttemptOutcome::Failed
+        });
         settle_later(attempt, outcome);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::response;
+use http::{Method, response};
 use limiter_core::{AbuseGuard, Key, KeyResolver, Refusal};
 
 use super::AttemptOutcome;
@@ -17,11 +17,28 @@ use crate::{HttpRequest, MissingKey, Rejection};
 pub enum Counting {
     /// Each request is an attempt, counted before the handler runs; a success forgives. No burst gets past it, and nobody gets
     /// a free guess by hanging up: right for sign-in pages and codes.
+    ///
+    /// Requests by `GET`, `HEAD`, `OPTIONS` and `TRACE` are counted as [`Failures`](Self::Failures) are: to look at a form is no
+    /// guess, and must not forgive one.
     #[default]
     Attempts,
     /// Only failures count, once they are known; requests meet blocks that are in force. Right around many routes, against who
     /// collects failures. Requests that are under way together when the block starts are all served.
+    ///
+    /// A response's status forgives nothing: any page that anybody may see would. The handler's word does, and so does a
+    /// [judge](crate::AbuseLayerBuilder::judge) of your own.
     Failures,
+}
+
+impl Counting {
+    /// Returns how a request by `method` is counted.
+    pub(super) fn of(self, method: &Method) -> Self {
+        if method.is_safe() {
+            Self::Failures
+        } else {
+            self
+        }
+    }
 }
 
 pub(crate) type Judge = Arc<dyn Fn(&response::Parts) -> AttemptOutcome + Send + Sync>;
@@ -31,7 +48,8 @@ pub(crate) struct AbuseSettings {
     pub(crate) key: Option<Arc<dyn KeyResolver>>,
     pub(crate) counting: Counting,
     pub(crate) forgives: bool,
-    pub(crate) judge: Judge,
+    /// [`AttemptOutcome::of_response`] if there is none.
+    pub(crate) judge: Option<Judge>,
     pub(crate) missing_key: MissingKey,
     pub(crate) skip: Skip,
     pub(crate) on_rejection: Option<OnRejection>,
@@ -39,6 +57,23 @@ pub(crate) struct AbuseSettings {
 }
 
 impl AbuseSettings {
+    /// Judges by the response.
+    pub(super) fn outcome_of(
+        &self,
+        response: &response::Parts,
+        counting: Counting,
+    ) -> AttemptOutcome {
+        match &self.judge {
+            Some(judge) => judge(response),
+            None => match AttemptOutcome::of_response(response) {
+                AttemptOutcome::Succeeded if counting == Counting::Failures => {
+                    AttemptOutcome::Undecided
+                }
+                outcome => outcome,
+            },
+        }
+    }
+
     /// Finds whose attempt a request is: nobody's here if the layer has no key, or lets requests without one pass.
     pub(super) fn key_of(&self, parts: &Parts) -> Result<Option<Key>, Rejection> {
         let Some(resolver) = &self.key else {

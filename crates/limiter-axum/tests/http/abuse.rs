@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::post as on_post;
+use axum::routing::{get as on_get, post as on_post};
 use futures_util::future::join_all;
 use http::StatusCode;
 use limiter_axum::{
@@ -277,16 +277,40 @@ async fn counting_failures_leaves_everything_else_uncounted() {
     assert_eq!(statuses(&url, &["broken"; 9]).await, [502; 9]);
     assert_eq!(statuses(&url, &["hunter2"; 9]).await, [200; 9]);
     assert_eq!(bench.count("127.0.0.1").await, 0);
+    // A status forgives nothing: any page would. The third failure is still told as what it was; the block is for who comes next.
     assert_eq!(
-        statuses(&url, &["a", "b", "hunter2"]).await,
-        [401, 401, 200]
+        statuses(&url, &["a", "hunter2", "b", "c", "hunter2"]).await,
+        [401, 200, 401, 401, 429]
     );
-    assert_eq!(bench.count("127.0.0.1").await, 0, "a success forgives");
-    // The third failure is still told as what it was; the block is for who comes next.
-    assert_eq!(
-        statuses(&url, &["a", "b", "c", "hunter2"]).await,
-        [401, 401, 401, 429]
-    );
+}
+
+#[tokio::test]
+async fn counting_failures_the_handlers_word_forgives() {
+    let bench = AbuseBench::new();
+    let layer = bench.builder().counting(Counting::Failures);
+    let layer = layer.key(ClientIp::peer()).build();
+    let url = serve(Router::new().route("/", on_post(by_word).layer(layer))).await;
+    statuses(&url, &["a", "b"]).await;
+    assert_eq!(bench.count("127.0.0.1").await, 2);
+    statuses(&url, &["hunter2"]).await;
+    assert_eq!(bench.count("127.0.0.1").await, 0);
+}
+
+#[tokio::test]
+async fn to_look_at_the_form_is_no_guess_and_forgives_none() {
+    let bench = AbuseBench::new();
+    let layer = bench.builder().key(ClientIp::peer()).build();
+    let form = on_get(|| async { "name and password, please" }).post(by_status);
+    let url = serve(Router::new().route("/", form.layer(layer))).await;
+    for _ in 0..9 {
+        assert_eq!(reqwest::get(&url).await.unwrap().status(), 200);
+    }
+    assert_eq!(bench.count("127.0.0.1").await, 0);
+    for (guess, status) in [("a", 401), ("b", 401), ("hunter2", 429)] {
+        assert_eq!(post(&url, guess).await.status(), status);
+        let seen = reqwest::get(&url).await.unwrap().status();
+        assert_eq!(seen, if status == 429 { 429 } else { 200 });
+    }
 }
 
 #[tokio::test]

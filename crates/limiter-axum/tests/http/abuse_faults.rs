@@ -304,7 +304,8 @@ async fn the_service_that_was_polled_ready_is_the_one_called() {
     let layer = AbuseLayer::new(bench.guard("login"), same_key());
     let mut service = layer.layer(Strict { ready: false });
     for expected in [401, 401, 429] {
-        let call = service.ready().await.unwrap().call(Request::new(()));
+        let request = Request::post("/").body(()).unwrap();
+        let call = service.ready().await.unwrap().call(request);
         assert_eq!(call.await.unwrap().status(), expected);
     }
 }
@@ -337,7 +338,7 @@ async fn grpc_callers_get_resource_exhausted() {
     }));
     let mut codes = Vec::new();
     for _ in 0..3 {
-        let request = Request::builder().header("content-type", "application/grpc");
+        let request = Request::post("/").header("content-type", "application/grpc");
         let response = service.clone().oneshot(request.body(()).unwrap());
         let response = response.await.unwrap();
         assert_eq!(response.status(), 200);
