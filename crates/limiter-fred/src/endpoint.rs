@@ -1,6 +1,8 @@
 //! [`Endpoint`]: which servers, and in which arrangement.
 
 use fred::error::Error;
+#[cfg(feature = "tls")]
+use fred::types::config::TlsConnector;
 use fred::types::config::{Config, ServerConfig};
 use limiter_lua::{Address, Arrangement, InvalidAddress};
 
@@ -27,6 +29,25 @@ use limiter_lua::{Address, Arrangement, InvalidAddress};
 #[derive(Clone)]
 pub struct Endpoint(pub(crate) Config);
 
+impl Endpoint {
+    /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own.
+    ///
+    /// # Errors
+    /// [`InvalidEndpoint`] if there is no certificate in `pem`, or a damaged one.
+    #[cfg(feature = "tls")]
+    pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, InvalidEndpoint> {
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in crate::tls::certificates(pem).ok_or(InvalidEndpoint::Certificates)? {
+            let added = roots.add(certificate);
+            added.map_err(|_| InvalidEndpoint::Certificates)?;
+        }
+        let client = rustls::ClientConfig::builder().with_root_certificates(roots);
+        let connector = TlsConnector::from(client.with_no_client_auth());
+        self.0.tls = Some(connector.into());
+        Ok(self)
+    }
+}
+
 impl From<Config> for Endpoint {
     fn from(config: Config) -> Self {
         Self(config)
@@ -37,6 +58,8 @@ impl std::str::FromStr for Endpoint {
     type Err = InvalidEndpoint;
 
     fn from_str(text: &str) -> Result<Self, InvalidEndpoint> {
+        #[cfg(feature = "tls")]
+        crate::tls::ensure_provider();
         let Address {
             transport,
             user,
@@ -98,6 +121,10 @@ pub enum InvalidEndpoint {
     /// The text is of no form that is known.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
+    /// The authorities to trust are not certificates in PEM.
+    #[cfg(feature = "tls")]
+    #[error("no certificate in PEM, or a damaged one: give those of the authorities to trust")]
+    Certificates,
     /// The client refused the address.
     #[error("address is not a URL of Redis, or needs the feature tls")]
     Url(#[source] Error),

@@ -106,7 +106,7 @@ impl RedisStoreBuilder {
     pub(crate) fn build_runner(self) -> Result<Runner<Dial>, InvalidEndpoint> {
         Ok(match self.source {
             Source::Endpoint(endpoint) => {
-                Runner::new(Dial::new(endpoint.0, &self.settings)?, self.settings)
+                Runner::new(Dial::new(endpoint, &self.settings)?, self.settings)
             }
             Source::Connections(connections) => {
                 let mut given = connections.into_iter().map(Dial::given);

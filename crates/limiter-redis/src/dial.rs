@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Reply, Route, Settings};
+#[cfg(feature = "tls")]
+use redis::TlsCertificates;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
@@ -16,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
-use crate::endpoint::{Arrangement, InvalidEndpoint};
+use crate::endpoint::{Arrangement, Endpoint, InvalidEndpoint};
 use crate::error::{failure, failure_to_connect};
 
 /// How many commands may wait for the socket at once before callers wait for room; redis-rs says 50.
@@ -43,27 +45,38 @@ impl Dial {
         }
     }
 
-    pub(crate) fn new(
-        arrangement: Arrangement,
-        settings: &Settings,
-    ) -> Result<Self, InvalidEndpoint> {
+    pub(crate) fn new(endpoint: Endpoint, settings: &Settings) -> Result<Self, InvalidEndpoint> {
+        #[cfg(feature = "tls")]
+        crate::tls::ensure_provider();
         let connect_timeout = settings.connect_timeout;
-        let to = Self::to(arrangement, settings).map_err(InvalidEndpoint::Client)?;
+        let to = Self::to(endpoint, settings).map_err(InvalidEndpoint::Client)?;
         Ok(Self {
             to,
             connect_timeout,
         })
     }
 
-    fn to(arrangement: Arrangement, settings: &Settings) -> RedisResult<To> {
+    fn to(endpoint: Endpoint, settings: &Settings) -> RedisResult<To> {
         let connect_timeout = settings.connect_timeout;
+        #[cfg(feature = "tls")]
+        let certificates = endpoint.roots.map(|roots| TlsCertificates {
+            client_tls: None,
+            root_cert: Some(roots),
+        });
         // The store wraps every call in its own deadline; a second timer for each would only cost.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(connect_timeout))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(PIPELINE_BUFFER);
-        Ok(match arrangement {
-            Arrangement::Standalone(info) => To::Standalone(Client::open(tuned(*info))?, config),
+        Ok(match endpoint.arrangement {
+            Arrangement::Standalone(info) => {
+                #[cfg(feature = "tls")]
+                if let Some(certificates) = certificates {
+                    let client = Client::build_with_tls(tuned(*info), certificates)?;
+                    return Ok(To::Standalone(client, config));
+                }
+                To::Standalone(Client::open(tuned(*info))?, config)
+            }
             Arrangement::Cluster(nodes) => {
                 // Retries are ours: the client's would run a call again whose reply was lost.
                 let client = ClusterClientBuilder::new(nodes.into_iter().map(tuned))
@@ -71,9 +84,13 @@ impl Dial {
                     .connection_timeout(connect_timeout)
                     .response_timeout(settings.deadline.saturating_mul(2))
                     .overall_response_timeout(None)
-                    .tcp_settings(tcp_settings())
-                    .build()?;
-                To::Cluster(client)
+                    .tcp_settings(tcp_settings());
+                #[cfg(feature = "tls")]
+                let client = match certificates {
+                    Some(certificates) => client.certs(certificates),
+                    None => client,
+                };
+                To::Cluster(client.build()?)
             }
             Arrangement::Sentinel {
                 sentinels,

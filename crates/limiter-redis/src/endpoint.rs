@@ -24,7 +24,12 @@ use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 /// # Ok::<(), limiter_redis::InvalidEndpoint>(())
 /// ```
 #[derive(Clone)]
-pub struct Endpoint(pub(crate) Arrangement);
+pub struct Endpoint {
+    pub(crate) arrangement: Arrangement,
+    /// The authorities to trust instead of the system's, in PEM.
+    #[cfg(feature = "tls")]
+    pub(crate) roots: Option<Vec<u8>>,
+}
 
 #[derive(Clone)]
 pub(crate) enum Arrangement {
@@ -38,12 +43,32 @@ pub(crate) enum Arrangement {
 }
 
 impl Endpoint {
+    const fn new(arrangement: Arrangement) -> Self {
+        Self {
+            arrangement,
+            #[cfg(feature = "tls")]
+            roots: None,
+        }
+    }
+
+    /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own. Behind
+    /// sentinels redis-rs trusts the system's all the same.
+    ///
+    /// # Errors
+    /// [`InvalidEndpoint`] if there is no certificate in `pem`, or a damaged one.
+    #[cfg(feature = "tls")]
+    pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, InvalidEndpoint> {
+        crate::tls::certificates(pem).ok_or(InvalidEndpoint::Certificates)?;
+        self.roots = Some(pem.to_vec());
+        Ok(self)
+    }
+
     /// Takes one server, by its URL.
     ///
     /// # Errors
     /// [`InvalidEndpoint`] if the URL is none of Redis.
     pub fn standalone(url: &str) -> Result<Self, InvalidEndpoint> {
-        Ok(Self(Arrangement::Standalone(Box::new(info(url)?))))
+        Ok(Self::new(Arrangement::Standalone(Box::new(info(url)?))))
     }
 
     /// Takes a cluster, by the URLs of some of its nodes.
@@ -53,7 +78,7 @@ impl Endpoint {
     pub fn cluster<U: AsRef<str>>(
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Self, InvalidEndpoint> {
-        Ok(Self(Arrangement::Cluster(infos(urls)?)))
+        Ok(Self::new(Arrangement::Cluster(infos(urls)?)))
     }
 
     /// Takes the primary called `master`, by the URLs of some of its sentinels. `server` is a URL whose user, password,
@@ -66,7 +91,7 @@ impl Endpoint {
         master: impl Into<String>,
         server: &str,
     ) -> Result<Self, InvalidEndpoint> {
-        Ok(Self(Arrangement::Sentinel {
+        Ok(Self::new(Arrangement::Sentinel {
             sentinels: infos(urls)?,
             master: master.into(),
             server: Box::new(info(server)?),
@@ -122,9 +147,13 @@ impl TryFrom<&str> for Endpoint {
 }
 
 /// Shows the arrangement alone: addresses come with passwords.
+#[allow(
+    clippy::missing_fields_in_debug,
+    reason = "whom TLS trusts is long, and no part of the arrangement"
+)]
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
+        match &self.arrangement {
             Arrangement::Standalone(_) => f.write_str("Standalone"),
             Arrangement::Cluster(nodes) => f
                 .debug_struct("Cluster")
@@ -151,6 +180,10 @@ pub enum InvalidEndpoint {
     /// The client refused a URL.
     #[error("address is not a URL of Redis, or needs the feature tls")]
     Url(#[source] RedisError),
+    /// The authorities to trust are not certificates in PEM.
+    #[cfg(feature = "tls")]
+    #[error("no certificate in PEM, or a damaged one: give those of the authorities to trust")]
+    Certificates,
     /// The client refused the addresses as a whole.
     #[error("addresses do not go together")]
     Client(#[source] RedisError),

@@ -10,6 +10,8 @@ mod error;
 #[cfg(feature = "sessions")]
 mod sessions;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use builder::RedisStoreBuilder;
 pub use connection::Connection;
