@@ -41,8 +41,10 @@ impl Bench {
         ensure_installed(Flavour::Redis)?;
         let server = RedisServer::start(Flavour::Redis)?;
         let url = server.url();
+        // As the stores connect by themselves: the deadline is theirs.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
         let connection = redis::Client::open(url.as_str())?
-            .get_multiplexed_async_connection()
+            .get_multiplexed_async_connection_with_config(&config)
             .await?;
         let store = RedisStore::on(connection.clone()).with_deadline(PATIENT);
         let fred = FredStore::builder(url.parse()?)
@@ -107,7 +109,9 @@ impl Bench {
     /// If it does not connect.
     pub async fn trypema(&self, name: &'static str) -> Result<Racer, Problem> {
         let client = redis::Client::open(self.server.url())?;
-        let provider = RedisRateLimiterProvider::builder(client.get_connection_manager().await?)
+        let config = redis::aio::ConnectionManagerConfig::new().set_response_timeout(None);
+        let connection = client.get_connection_manager_with_config(config).await?;
+        let provider = RedisRateLimiterProvider::builder(connection)
             .window_size(WindowSize::seconds(10)?)
             .bucket_size(BucketSize::milliseconds(100)?)
             .build()?;
