@@ -51,6 +51,8 @@ pub enum StoreError {
     Misconfigured {
         /// What to do about it.
         advice: String,
+        /// Whether the cost may have been spent: something after that was refused.
+        charge: Charge,
         /// What the client said.
         #[source]
         cause: Cause,
@@ -88,23 +90,45 @@ impl StoreError {
         }
     }
 
-    /// Says that the store is set up wrongly, and what to do.
+    /// Says that the store is set up wrongly, and what to do. Nothing was spent, unless
+    /// [`with_charge`](Self::with_charge) says otherwise.
     #[must_use]
     pub fn misconfigured(advice: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self::Misconfigured {
             advice: advice.into(),
+            charge: Charge::Impossible,
             cause: cause.into(),
         }
+    }
+
+    /// Returns the same error, saying of the cost what `charge` says. What can never have charged stays as it is.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_core::{Charge, StoreError};
+    ///
+    /// let error = StoreError::unavailable(Charge::Possible, "connection reset by peer");
+    /// assert!(!error.with_charge(Charge::Impossible).may_have_charged());
+    /// ```
+    #[must_use]
+    pub fn with_charge(mut self, known: Charge) -> Self {
+        match &mut self {
+            Self::Unavailable { charge, .. }
+            | Self::Overloaded { charge, .. }
+            | Self::Misconfigured { charge, .. } => *charge = known,
+            Self::Full { .. } | Self::Request(_) => {}
+        }
+        self
     }
 
     /// Returns whether the cost may have been spent although there is no verdict.
     #[must_use]
     pub const fn may_have_charged(&self) -> bool {
         match self {
-            Self::Unavailable { charge, .. } | Self::Overloaded { charge, .. } => {
-                matches!(charge, Charge::Possible)
-            }
-            Self::Full { .. } | Self::Misconfigured { .. } | Self::Request(_) => false,
+            Self::Unavailable { charge, .. }
+            | Self::Overloaded { charge, .. }
+            | Self::Misconfigured { charge, .. } => matches!(charge, Charge::Possible),
+            Self::Full { .. } | Self::Request(_) => false,
         }
     }
 

@@ -36,3 +36,7 @@ mod valkey_standalone {
 mod redis_cluster {
     limiter_testkit::session_laws!(super::on(super::Site::Cluster), cases = 24);
 }
+
+mod redis_least_privilege {
+    limiter_testkit::session_laws!(super::on(super::Site::RestrictedSessions), cases = 8);
+}

@@ -1,6 +1,7 @@
 //! [`AbuseCall`]: one call of `abuse.lua`, from a policy to the verdict.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use limiter_core::{
@@ -25,7 +26,7 @@ use crate::{BadReply, Job, KeyLayout, Script};
 /// assert_eq!((call.name(), call.args().count()), (&b"rl:{ann}:login"[..], 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AbuseCall<'a> {
     op: Op,
     name: Vec<u8>,
@@ -174,6 +175,16 @@ fn micros(period: Option<Duration>) -> u64 {
     period.map_or(0, |period| {
         u64::try_from(period.as_micros()).unwrap_or(u64::MAX)
     })
+}
+
+/// The key is left out: it may name a user.
+impl fmt::Debug for AbuseCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbuseCall")
+            .field("op", &self.op)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! [`Call`]: one call of a script, from plans and a cost to the verdict.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use limiter_core::math::{self, Draw, State};
 use limiter_core::{
@@ -28,7 +29,7 @@ use crate::{BadReply, Job, KeyLayout, Script};
 /// assert_eq!(verdict.plans[0].remaining, 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Call<'a> {
     op: Op,
     script: Script,
@@ -233,5 +234,16 @@ pub fn field(name: &PlanName) -> Cow<'_, [u8]> {
         Cow::Owned(bytes.to_ascii_lowercase())
     } else {
         Cow::Borrowed(bytes)
+    }
+}
+
+/// The key is left out: it may name a user.
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("op", &self.op)
+            .field("script", &self.script)
+            .field("plans", &self.plans)
+            .finish_non_exhaustive()
     }
 }

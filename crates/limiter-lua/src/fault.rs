@@ -4,8 +4,8 @@ use limiter_core::{Cause, Charge, StoreError};
 
 /// What a server's error reply means for a call. Told by the reply's code, never by its wording.
 ///
-/// The scripts write last, a server that refuses the write refuses it whole, and a script that may write but not expire takes
-/// back what it wrote.
+/// The scripts read first, a server that refuses the write refuses it whole, and a script that may write but not expire takes
+/// back what it wrote. What fails after that bears the code `LIMITERPART`, before the code of what went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server does not have the script. It did not run: load it and call again at once.
@@ -22,6 +22,8 @@ pub enum Fault {
     Overloaded,
     /// The server is set up wrongly, or holds what it should not. It did not run.
     Misconfigured(&'static str),
+    /// The server is set up wrongly, and refused a part of what the script does. The call took effect, if not all of it.
+    Partly(&'static str),
     /// The server gave an error of no known kind.
     Unknown,
 }
@@ -68,9 +70,20 @@ impl Fault {
             "LIMITERSTATE" => Self::Misconfigured(
                 "let nothing but the limiter write under its prefix, then reset the key",
             ),
+            "LIMITERPART" => Self::after_a_part(detail),
             "ERR" if is_missing_feature(detail) => Self::Misconfigured(
                 "use Redis 6.2 or later, or Valkey, with scripting, and a database that exists",
             ),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Tells what an error means that came after a part was written.
+    fn after_a_part(detail: &str) -> Self {
+        let (code, rest) = detail.split_once(' ').unwrap_or((detail, ""));
+        match Self::of(code, rest) {
+            Self::Misconfigured(advice) => Self::Partly(advice),
+            _ if is_refused_inside_a_script(detail) => Self::Partly(GRANT),
             _ => Self::Unknown,
         }
     }
@@ -93,6 +106,9 @@ impl Fault {
             }
             Self::Overloaded => StoreError::overloaded(Charge::Impossible, cause),
             Self::Misconfigured(advice) => StoreError::misconfigured(advice, cause),
+            Self::Partly(advice) => {
+                StoreError::misconfigured(advice, cause).with_charge(Charge::Possible)
+            }
             Self::Unknown => StoreError::unavailable(Charge::Possible, cause),
         }
     }
@@ -168,8 +184,28 @@ mod tests {
     }
 
     #[test]
+    fn what_failed_after_a_part_may_have_charged() {
+        for detail in [
+            "WRONGTYPE Operation against a key",
+            "NOPERM ACL failure in script: user 'x' has no permissions to run the 'zadd' command",
+            "@user_script: 7: -NOPERM ACL failure in script: no permissions",
+            "ERR The user executing the script can't run this command or subcommand",
+        ] {
+            let error = Fault::of("LIMITERPART", detail).into_error("words");
+            assert!(!error.is_outage() && error.may_have_charged(), "{detail}");
+        }
+        assert_eq!(Fault::of("LIMITERPART", ""), Fault::Unknown);
+        assert_eq!(Fault::of("LIMITERPART", "NOSCRIPT none"), Fault::Unknown);
+    }
+
+    #[test]
     fn only_definite_non_execution_is_tried_again() {
-        for fault in [Fault::Overloaded, Fault::Misconfigured(""), Fault::Unknown] {
+        for fault in [
+            Fault::Overloaded,
+            Fault::Misconfigured(""),
+            Fault::Partly(""),
+            Fault::Unknown,
+        ] {
             assert!(!fault.is_retried());
         }
         assert!(Fault::Unknown.into_error("words").may_have_charged());

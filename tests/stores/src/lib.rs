@@ -24,7 +24,7 @@ pub type Sessions = Arc<dyn SessionPorts>;
 /// The deadline that the README promises.
 pub const DEADLINE: Duration = Duration::from_millis(50);
 /// What a call may take beyond its deadline.
-pub const SLACK: Duration = Duration::from_millis(25);
+const SLACK: Duration = Duration::from_millis(25);
 /// What no call may take by the clock on the wall, however crowded the machine: a thread was blocked then.
 const BLOCKED: Duration = Duration::from_secs(2);
 /// Long enough for a crowded machine, where the deadline is not what is tested.
@@ -133,17 +133,21 @@ pub fn bucket(capacity: u32) -> Plan {
 
 /// Spends one unit and checks that the call kept to its deadline.
 ///
-/// That is told by the runtime's own timers: a call that is over before a timer of deadline and slack fires was in time. When
-/// the machine is so crowded that both are late, the call is looked at first.
-///
 /// # Errors
 /// What the store says.
 pub async fn spend_in_time(store: &Store, key: &Key, plan: &Plan) -> Result<Verdict, StoreError> {
+    in_time(store.try_acquire(key, std::slice::from_ref(plan), Cost::ONE)).await
+}
+
+/// Checks that a call keeps to its deadline.
+///
+/// That is told by the runtime's own timers: a call that is over before a timer of deadline and slack fires was in time. When
+/// the machine is so crowded that both are late, the call is looked at first.
+pub async fn in_time<T>(call: impl Future<Output = T>) -> T {
     let began = Instant::now();
-    let call = store.try_acquire(key, std::slice::from_ref(plan), Cost::ONE);
     let said = tokio::time::timeout(DEADLINE + SLACK, call).await;
     let took = began.elapsed();
-    assert!(took < BLOCKED, "a call took {took:?}: {said:?}");
+    assert!(took < BLOCKED, "a call took {took:?}");
     said.expect("a call outlived its deadline by 25 ms")
 }
 

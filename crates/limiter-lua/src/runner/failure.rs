@@ -31,10 +31,40 @@ impl Failure {
     #[must_use]
     pub fn into_error(self, cause: impl Into<Cause>, writes: bool) -> StoreError {
         match self {
-            Self::Reply(fault) => fault.into_error(cause),
+            Self::Reply(fault) => settled(fault.into_error(cause), writes),
             Self::Misconfigured(advice) => StoreError::misconfigured(advice, cause),
             Self::Lost if writes => StoreError::unavailable(Charge::Possible, cause),
             Self::Lost | Self::NotSent => StoreError::unavailable(Charge::Impossible, cause),
+        }
+    }
+}
+
+/// Returns the error of a call as it is if the call `writes`; one that changes nothing cannot have charged, whatever went wrong.
+pub(crate) fn settled(error: StoreError, writes: bool) -> StoreError {
+    if writes {
+        error
+    } else {
+        error.with_charge(Charge::Impossible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_that_changes_nothing_has_charged_nothing() {
+        for failure in [
+            Failure::Lost,
+            Failure::NotSent,
+            Failure::WRONG_ADDRESS,
+            Failure::Reply(Fault::Unknown),
+            Failure::Reply(Fault::Partly("")),
+        ] {
+            assert!(!failure.into_error("words", false).may_have_charged());
+        }
+        for failure in [Failure::Lost, Failure::Reply(Fault::Unknown)] {
+            assert!(failure.into_error("words", true).may_have_charged());
         }
     }
 }

@@ -19,6 +19,8 @@ mod system_random;
 pub use connections::{Connections, InvalidConnections};
 pub use driver::Driver;
 pub use failure::Failure;
+#[cfg(feature = "sessions")]
+pub(crate) use failure::settled;
 pub use job::Job;
 pub use pool_sizing::PoolSizing;
 pub use reply::Reply;

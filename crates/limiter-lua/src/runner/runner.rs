@@ -11,6 +11,7 @@ use limiter_core::{
 use tokio::time::{sleep, timeout};
 
 use super::deadline::Sent;
+use super::failure::settled;
 use super::link::{Link, Live};
 use super::pool::Pool;
 use super::{Driver, Failure, Job, Route, Settings};
@@ -126,7 +127,8 @@ impl<D: Driver> Runner<D> {
             None => call,
         };
         let reply = self.ask(&call.job()).await?;
-        Ok(call.answer(bytes::<D>(&reply)?)?)
+        let verdict = bytes::<D>(&reply).and_then(|reply| call.answer(reply));
+        verdict.map_err(|bad| settled(bad.into(), call.writes()))
     }
 
     fn timed<'a>(&self, call: Call<'a>) -> Call<'a> {
@@ -140,7 +142,7 @@ impl<D: Driver> Runner<D> {
         let sent = Sent::default();
         let running = pin!(self.verdict(call, &sent));
         match timeout(self.settings.deadline, running).await {
-            Ok(verdict) => verdict,
+            Ok(verdict) => verdict.map_err(|error| settled(error, call.writes())),
             Err(_) => Err(self.deadline_passed(&sent, call.writes())),
         }
     }
@@ -251,7 +253,7 @@ impl<D: Driver> Runner<D> {
                     sent.back();
                     if !fault.is_retried() || !link.prepare_retry(fault, &error, &live, &mut route)
                     {
-                        return Err(fault.into_error(error));
+                        return Err(settled(fault.into_error(error), job.writes()));
                     }
                     if matches!(fault, Fault::NotNow | Fault::Demoted) {
                         sleep(pause).await;

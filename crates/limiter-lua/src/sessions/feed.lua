@@ -27,14 +27,21 @@ if op == 1 then
   local at = now
   local newest = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
   if newest then at = math.max(now, tonumber(read(newest).at)) end
+  local wait = math.floor((at + retention - now) / 1000) + (manual and 3600000 or 0)
+  wait = string.format('%.0f', wait > 0 and wait or 1)
+  -- Who may not expire must change nothing: a stream that is there lives longer before it grows. Having written, the script is
+  -- let go on by a server that lacks memory; what a stream holds is bounded.
+  local set = newest and redis.pcall('PEXPIRE', key, wait)
+  if type(set) == 'table' then return set end
   redis.call('XADD', key, 'MAXLEN', keeps, '*', 'at', string.format('%.0f', at),
     'kind', ARGV[2], 'session', ARGV[3], 'note', ARGV[4])
-  local wait = math.floor((at + retention - now) / 1000) + (manual and 3600000 or 0)
-  local set = redis.pcall('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
-  if type(set) == 'table' then
-    -- Not permitted: the key must not stay for ever.
-    redis.call('DEL', key)
-    return set
+  if not newest then
+    set = redis.pcall('PEXPIRE', key, wait)
+    if type(set) == 'table' then
+      -- The key is new, and must not stay for ever.
+      redis.call('DEL', key)
+      return set
+    end
   end
   return '1'
 end

@@ -4,6 +4,7 @@
 -- ARGV[1]    packed call, big-endian: op u8 (0 list, 1 join), retention_us u48, cap u16
 -- ARGV[2]    the member, with op 1; '' else; then, with a manual clock only, seconds and microseconds in place of TIME
 -- Reply      of list: the members, one after the other, all of one length; of join: '1'
+-- Errors     LIMITERPART and the error if the member has joined, and cutting the set to its size failed
 -- TTL        of the member that ends last. With a manual clock, an hour more
 -- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
 
@@ -16,17 +17,40 @@ local now = time[1] * 1000000 + time[2]
 if op == 0 then
   return table.concat(redis.call('ZREVRANGEBYSCORE', key, '+inf', string.format('(%.0f', now)))
 end
-redis.call('ZADD', key, string.format('%.0f', now + retention), member)
-redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - 1000000))
-if redis.call('ZCARD', key) > cap then
-  redis.call('ZREMRANGEBYRANK', key, 0, -1 - cap)
+
+-- Lets the key live until a moment; returns a table, the error, if that is not permitted.
+local function expire(until_us)
+  local wait = math.floor((until_us - now) / 1000) + (manual and 3600000 or 0)
+  return redis.pcall('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
 end
-local longest = tonumber(redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
-local wait = math.floor((longest - now) / 1000) + (manual and 3600000 or 0)
-local set = redis.pcall('PEXPIRE', key, string.format('%.0f', wait > 0 and wait or 1))
-if type(set) == 'table' then
-  -- Not permitted: the key must not stay for ever.
-  redis.call('DEL', key)
-  return set
+
+local ends = now + retention
+local top = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
+if top[1] then
+  -- Who may not expire must change nothing. Written first is what stands there already: for lack of memory, or a permission, a
+  -- server refuses the first write of a script, if any.
+  redis.call('ZADD', key, top[2], top[1])
+  local set = expire(math.max(ends, tonumber(top[2])))
+  if type(set) == 'table' then return set end
+end
+redis.call('ZADD', key, string.format('%.0f', ends), member)
+if not top[1] then
+  local set = expire(ends)
+  if type(set) == 'table' then
+    -- The key is new, and must not stay for ever.
+    redis.call('DEL', key)
+    return set
+  end
+elseif top[1] == member then
+  expire(tonumber(redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]))
+end
+local done, failed = pcall(function()
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - 1000000))
+  if redis.call('ZCARD', key) > cap then
+    redis.call('ZREMRANGEBYRANK', key, 0, -1 - cap)
+  end
+end)
+if not done then
+  return redis.error_reply('LIMITERPART ' .. (type(failed) == 'table' and failed.err or tostring(failed)))
 end
 return '1'

@@ -8,7 +8,7 @@ use crate::manual_time::ManualTime;
 use crate::{Job, Script};
 
 /// One call of a script about sessions: on which keys, with which arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct ScriptCall {
     script: Script,
     keys: Vec<Vec<u8>>,

@@ -14,6 +14,7 @@ use limiter_sessions::{
 use super::script_call::ScriptCall;
 use super::visit_call::VisitCall;
 use super::{SessionNames, feed_call, index_call, read_session, signals_call, visit_call};
+use crate::runner::settled;
 use crate::{BadReply, Driver, Job, Reply, Route, Runner, Script};
 
 /// Keeps sessions, nonces, IP signals, anomalies and clusters on a server, through any client.
@@ -66,7 +67,7 @@ impl<D: Driver> SessionRunner<D> {
         let reply = self.runner.ask_by(&job, &Route::FIRST, left).await?;
         let reply = D::bytes(&reply).unwrap_or_default();
         let malformed = BadReply::Malformed { len: reply.len() };
-        Ok(read(reply).ok_or(malformed)?)
+        read(reply).ok_or_else(|| settled(malformed.into(), job.writes()))
     }
 
     async fn confirm(&self, call: ScriptCall) -> Result<(), StoreError> {
