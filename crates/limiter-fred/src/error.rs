@@ -27,6 +27,8 @@ pub(crate) fn failure(error: &Error) -> Failure {
 /// with a word in capitals.
 fn reply(error: &Error) -> Option<(&str, &str)> {
     let (code, detail) = error.details().split_once(' ')?;
-    let is_code = code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+    // Redis 6.2 begins what a user may not do inside a script with the place.
+    let is_code = code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase())
+        || code.starts_with("@user_script");
     (is_code && *error.kind() != ErrorKind::IO).then_some((code, detail))
 }

@@ -48,6 +48,7 @@ impl Fault {
             _ => code,
         };
         match code {
+            _ if is_refused_inside_a_script(detail) => Self::Misconfigured(GRANT),
             "NOSCRIPT" => Self::NoScript,
             "MOVED" => Self::Moved,
             "ASK" => Self::Ask,
@@ -56,7 +57,6 @@ impl Fault {
             "OOM" | "NOREPLICAS" | "MISCONF" => Self::Overloaded,
             "ERR" if detail.contains("max number of clients") => Self::Overloaded,
             "NOPERM" => Self::Misconfigured(GRANT),
-            "ERR" if is_refused_inside_a_script(detail) => Self::Misconfigured(GRANT),
             "NOAUTH" | "WRONGPASS" => {
                 Self::Misconfigured("give the user and password that the server knows")
             }
@@ -116,10 +116,12 @@ impl Fault {
 
 pub(crate) const GRANT: &str = "grant the user what the README's ACL line lists";
 
+/// Returns the code of an error inside a script, which Redis 6.2 wraps; a dash stands before it or not.
 fn inner_code(detail: &str) -> Option<&str> {
-    let (_, inner) = detail
-        .strip_prefix("Error running script")?
-        .split_once(": -")?;
+    let wrapped = detail.strip_prefix("Error running script")?;
+    let (_, place) = wrapped.rsplit_once("@user_script:")?;
+    let (_, inner) = place.split_once(": ")?;
+    let inner = inner.trim_start_matches('-');
     inner.split_ascii_whitespace().next()
 }
 
@@ -177,6 +179,15 @@ mod tests {
     fn errors_wrapped_by_redis_6_are_unwrapped() {
         let readonly = "Error running script (call to f_1): @user_script:2: @user_script: 2: -READONLY You can't";
         assert_eq!(Fault::of("ERR", readonly), Fault::Demoted);
+        let wrong_type = "Error running script (call to f_1): @user_script:16: WRONGTYPE Operation";
+        let refused = "43: The user executing the script can't run this command or subcommand";
+        for (code, detail) in [("ERR", wrong_type), ("@user_script:", refused)] {
+            let fault = Fault::of(code, detail);
+            assert!(
+                matches!(fault, Fault::Misconfigured(_)),
+                "{detail}: {fault:?}"
+            );
+        }
         assert_eq!(
             Fault::of("ERR", "max number of clients reached"),
             Fault::Overloaded
