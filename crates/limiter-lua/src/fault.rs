@@ -48,6 +48,7 @@ impl Fault {
             _ => code,
         };
         match code {
+            "LIMITERPART" => Self::after_a_part(detail),
             _ if is_refused_inside_a_script(detail) => Self::Misconfigured(GRANT),
             "NOSCRIPT" => Self::NoScript,
             "MOVED" => Self::Moved,
@@ -70,7 +71,6 @@ impl Fault {
             "LIMITERSTATE" => Self::Misconfigured(
                 "let nothing but the limiter write under its prefix, then reset the key",
             ),
-            "LIMITERPART" => Self::after_a_part(detail),
             "ERR" if is_missing_feature(detail) => Self::Misconfigured(
                 "use Redis 6.2 or later, or Valkey, with scripting, and a database that exists",
             ),
