@@ -80,10 +80,11 @@ impl Fault {
 
     /// Tells what an error means that came after a part was written.
     fn after_a_part(detail: &str) -> Self {
-        let (code, rest) = detail.split_once(' ').unwrap_or((detail, ""));
+        let inner = inside_a_script(detail).unwrap_or(detail);
+        let (code, rest) = inner.split_once(' ').unwrap_or((inner, ""));
         match Self::of(code, rest) {
             Self::Misconfigured(advice) => Self::Partly(advice),
-            _ if is_refused_inside_a_script(detail) => Self::Partly(GRANT),
+            _ if is_refused_inside_a_script(inner) => Self::Partly(GRANT),
             _ => Self::Unknown,
         }
     }
@@ -119,10 +120,14 @@ pub(crate) const GRANT: &str = "grant the user what the README's ACL line lists"
 /// Returns the code of an error inside a script, which Redis 6.2 wraps; a dash stands before it or not.
 fn inner_code(detail: &str) -> Option<&str> {
     let wrapped = detail.strip_prefix("Error running script")?;
-    let (_, place) = wrapped.rsplit_once("@user_script:")?;
+    inside_a_script(wrapped)?.split_ascii_whitespace().next()
+}
+
+/// Returns an error inside a script without the place at which Redis 6.2 says it is.
+fn inside_a_script(detail: &str) -> Option<&str> {
+    let (_, place) = detail.rsplit_once("@user_script:")?;
     let (_, inner) = place.split_once(": ")?;
-    let inner = inner.trim_start_matches('-');
-    inner.split_ascii_whitespace().next()
+    Some(inner.trim_start_matches('-'))
 }
 
 /// What a user may not do inside a script has no code of its own, only words: those of Redis 6.2 to 7.0, and of later ones
@@ -199,6 +204,7 @@ mod tests {
         for detail in [
             "WRONGTYPE Operation against a key",
             "NOPERM ACL failure in script: user 'x' has no permissions to run the 'zadd' command",
+            "@user_script:16: WRONGTYPE Operation against a key",
             "@user_script: 7: -NOPERM ACL failure in script: no permissions",
             "ERR The user executing the script can't run this command or subcommand",
         ] {

@@ -12,7 +12,8 @@ pub struct StoreReport {
     pub addresses: u64,
     /// Nonces that are remembered.
     pub nonces: u64,
-    /// Whether everything was counted: `false` if there was more than was to be looked at, the counts being too low then.
+    /// Whether everything was counted: `false` if there was more than was to be looked at, the time of the call was up, or a node
+    /// could not be asked. The counts are too low then.
     pub is_complete: bool,
     /// Bytes that the store takes; of a server all that it holds, for others too.
     pub memory_bytes: u64,

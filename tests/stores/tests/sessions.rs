@@ -16,7 +16,7 @@ use limiter_store_tests::{
     Client, DEADLINE, PATIENT, Sessions, in_time, key, layout, no_immortal_keys, on_clients,
     on_clients_and_servers,
 };
-use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
+use limiter_testkit::proxy::{Direction, Ending, FaultProxy, ReplyFault, ReplyRule, Toxic};
 use limiter_testkit::server::{Flavour, RedisCluster, RedisServer, Reply};
 
 on_clients! {
@@ -25,6 +25,7 @@ on_clients! {
         nonce_whose_reply_was_lost_is_used_up
         observed_once_although_the_reply_was_lost
         calls_end_by_their_deadline_on_a_server_that_hangs
+        stats_of_many_keys_end_by_their_deadline
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
         corrupt_session_is_told
@@ -40,6 +41,7 @@ on_clients! {
         nonce_whose_reply_was_lost_is_used_up
         observed_once_although_the_reply_was_lost
         calls_end_by_their_deadline_on_a_server_that_hangs
+        stats_of_many_keys_end_by_their_deadline
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
         corrupt_session_is_told
@@ -210,6 +212,29 @@ async fn fails_in_time<T>(what: &str, call: impl Future<Output = Result<T, Store
         said.is_err_and(|error| error.is_outage()),
         "{what} was answered"
     );
+}
+
+/// Each answer takes a third of the deadline, and there are dozens to wait for: what is told in time is said to be a part.
+async fn stats_of_many_keys_end_by_their_deadline(client: Client) {
+    let server = redis();
+    let fill = "for i = 1, 30000 do redis.call('SET', 'other' .. i, 1, 'PX', 600000) end";
+    server.command(&["EVAL", fill, "0"]).expect("EVAL");
+    let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
+    let store = client.sessions(&server.url_at(proxy.addr()), &layout(), DEADLINE);
+    connected(&store).await;
+    let latency = Toxic::Latency {
+        delay: DEADLINE / 3,
+        jitter: Duration::ZERO,
+    };
+    proxy.add(Direction::Replies, latency);
+    match in_time(store.stats(u32::MAX)).await {
+        Ok(report) => assert!(!report.is_complete, "{report:?}"),
+        // Nothing was learnt: the machine is crowded.
+        Err(error) => assert!(error.is_outage() && !error.may_have_charged(), "{error:?}"),
+    }
+    let patient = client.sessions(&server.url(), &layout(), PATIENT);
+    let report = patient.stats(u32::MAX).await.expect("an answer");
+    assert!(report.is_complete && report.memory_bytes > 0, "{report:?}");
 }
 
 /// On the server's own clock: times are the server's, and every key lives as long as it should.

@@ -1,6 +1,7 @@
 //! The store of sessions, nonces, IP signals, anomalies and clusters.
 //!
-//! One lock for each of them, around a tree that knows what expires next: nothing here takes longer for being full.
+//! One lock for each of them, around a tree that knows what expires next: sessions, nonces and addresses take no longer for being
+//! full. Clusters that are full as a whole look through all labels for members to free, before they refuse one more.
 
 mod address;
 mod builder;

@@ -34,6 +34,8 @@ pub trait SessionStore: Send + Sync {
 
     /// Counts a request of the session called `id`; `None` if there is no such session any more.
     ///
+    /// The signals of its address stay as they are: only [`observe`](Self::observe) counts there.
+    ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer; it says whether the request may have been counted.
     async fn touch(

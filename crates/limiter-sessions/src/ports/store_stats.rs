@@ -9,7 +9,8 @@ use crate::StoreReport;
 #[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 #[async_trait]
 pub trait StoreStats: Send + Sync {
-    /// Counts what is kept, looking at about `keys_max` keys of each node at most.
+    /// Counts what is kept, looking at about `keys_max` keys of each node at most. A store with a deadline counts until then: give
+    /// one that counts many keys a longer deadline than one that serves requests.
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
