@@ -41,5 +41,23 @@ caught! {
     members_that_leave_too_early_are_caught: KeepsMembersTooShort by clusters_keep_their_members_for_their_retention,
         forgetting_takes_nothing_that_lives;
     memory_that_is_never_freed_is_caught: NeverForgets by nothing_stays_behind, no_key_is_without_an_end;
+    retention_that_is_not_the_callers_is_caught: IgnoresRetention by retention_is_by_choice;
+    touches_without_effect_are_caught: TouchesNothing by touching_counts_and_prolongs;
+    lists_that_are_too_short_are_caught: ListsTooFew by sessions_of_a_fingerprint_are_bounded;
+    lists_of_the_wrong_sessions_are_caught: PushesOutTheWrongSession by sessions_of_a_fingerprint_are_bounded;
+    clusters_without_a_bound_are_caught: PushesOutNoMember by clusters_are_bounded,
+        clusters_keep_their_members_for_their_retention;
+    clusters_that_take_no_more_are_caught: TakesNoMemberWhenFull by clusters_are_bounded;
+    feeds_that_are_too_short_are_caught: FeedsTooFew by feed_keeps_exactly_the_newest_thousand_of_racing_writers;
+    feeds_that_take_no_more_are_caught: TakesNoAnomalyWhenFull by
+        feed_keeps_exactly_the_newest_thousand_of_racing_writers;
+    anomalies_that_never_end_are_caught: KeepsAnomaliesForEver by anomalies_end_with_their_retention;
+    reports_without_a_bound_are_caught: LooksAtEverything by stats_are_bounded;
+    reports_of_the_dead_are_caught: CountsTheDead by stats_count_what_lives;
+    reports_without_nonces_are_caught: ForgetsToCountNonces by stats_count_what_lives;
+    probabilities_that_are_overwritten_are_caught: OverwritesProbabilities by signals_add_up;
+    shared_signals_are_caught: SharesSignals by signals_of_addresses_are_apart;
+    signals_that_never_end_are_caught: SignalsForEver by quiet_address_is_as_new, touching_counts_and_prolongs;
+    bad_estimates_are_caught: EstimatesBadly by many_fingerprints_are_estimated;
     names_that_show_visitors_are_caught: ShowsAddresses by no_name_shows_a_visitor;
 }

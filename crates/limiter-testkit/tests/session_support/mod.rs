@@ -1,14 +1,15 @@
 //! A store of sessions with one deliberate fault.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use limiter_core::{Clock, Key, StoreError, Timestamp};
 use limiter_sessions::{
-    Anomaly, AnomalyFeed, Fingerprint, FingerprintClusters, IpSignal, IpSignals, Label, Nonce,
-    NonceStore, NonceUse, Observed, Reported, Retention, Session, SessionId, SessionPorts,
-    SessionStore, Severity, StoreReport, StoreStats, Visit, VisitorIp,
+    Anomaly, AnomalyFeed, BY_FINGERPRINT_MAX, BotProbability, CLUSTER_MAX, FEED_MAX, Fingerprint,
+    FingerprintClusters, IpSignal, IpSignals, Label, Nonce, NonceStore, NonceUse, Observed,
+    Reported, Retention, Session, SessionId, SessionPorts, SessionStore, Severity, StoreReport,
+    StoreStats, Visit, VisitorIp,
 };
 use limiter_testkit::ManualClock;
 use limiter_testkit::sessions::{SessionModelStore, SessionStoreUnderTest};
@@ -31,6 +32,22 @@ pub(super) enum Fault {
     KeepsMembersTooShort,
     NeverForgets,
     ShowsAddresses,
+    IgnoresRetention,
+    TouchesNothing,
+    ListsTooFew,
+    PushesOutTheWrongSession,
+    PushesOutNoMember,
+    TakesNoMemberWhenFull,
+    FeedsTooFew,
+    TakesNoAnomalyWhenFull,
+    KeepsAnomaliesForEver,
+    LooksAtEverything,
+    CountsTheDead,
+    ForgetsToCountNonces,
+    OverwritesProbabilities,
+    SharesSignals,
+    SignalsForEver,
+    EstimatesBadly,
 }
 
 /// The model behind the ports, with one fault.
@@ -40,6 +57,10 @@ pub(super) struct FaultyStore {
     fault: Fault,
     ended: Arc<Mutex<BTreeMap<SessionId, Session>>>,
     used: Arc<Mutex<Vec<Vec<u8>>>>,
+    joined: Arc<Mutex<BTreeSet<Fingerprint>>>,
+    pushed: Arc<Mutex<Vec<Reported>>>,
+    told: Arc<Mutex<Option<BotProbability>>>,
+    signals: Arc<Mutex<BTreeMap<VisitorIp, IpSignal>>>,
 }
 
 impl FaultyStore {
@@ -49,11 +70,30 @@ impl FaultyStore {
             fault,
             ended: Arc::default(),
             used: Arc::default(),
+            joined: Arc::default(),
+            pushed: Arc::default(),
+            told: Arc::default(),
+            signals: Arc::default(),
         }
     }
 
     fn now(&self) -> Timestamp {
         self.model.clock().now()
+    }
+
+    /// Returns whether the feed was full already.
+    fn note_push(&self, anomaly: &Anomaly) -> bool {
+        let (at, anomaly) = (self.now(), anomaly.clone());
+        let mut pushed = self.pushed.lock().unwrap();
+        pushed.push(Reported { at, anomaly });
+        pushed.len() > FEED_MAX
+    }
+
+    /// Returns whether the cluster was full already.
+    fn note_join(&self, fingerprint: &Fingerprint) -> bool {
+        let mut joined = self.joined.lock().unwrap();
+        let is_new = joined.insert(*fingerprint);
+        is_new && joined.len() > CLUSTER_MAX
     }
 }
 
@@ -74,7 +114,17 @@ impl SessionStore for FaultyStore {
                 }
             }
         }
+        let retention = match self.fault {
+            Fault::IgnoresRetention => Retention::HOUR,
+            _ => retention,
+        };
         let mut seen = self.model.observe(&visit, retention).await?;
+        if let Some(signal) = self.model.signal(visit.ip).await? {
+            self.signals.lock().unwrap().insert(visit.ip, signal);
+        }
+        if visit.bot_probability.is_some() {
+            *self.told.lock().unwrap() = visit.bot_probability;
+        }
         match self.fault {
             Fault::FollowsTheClockBack => seen.session.last_seen = self.now(),
             Fault::ForgetsWhatWasTold => seen.session.bot_probability = visit.bot_probability,
@@ -88,6 +138,9 @@ impl SessionStore for FaultyStore {
         id: &SessionId,
         retention: Retention,
     ) -> Result<Option<Session>, StoreError> {
+        if self.fault == Fault::TouchesNothing {
+            return self.model.get(id).await;
+        }
         let touched = self.model.touch(id, retention).await?;
         let ended = self.ended.lock().unwrap().get(id).cloned();
         Ok(touched.or(ended.filter(|_| self.fault == Fault::Resurrects)))
@@ -119,6 +172,13 @@ impl SessionStore for FaultyStore {
         let mut ids = self.model.by_fingerprint(fingerprint).await?;
         if self.fault == Fault::OldestFirst {
             ids.reverse();
+        }
+        if ids.len() == BY_FINGERPRINT_MAX {
+            match self.fault {
+                Fault::ListsTooFew => ids.truncate(BY_FINGERPRINT_MAX - 1),
+                Fault::PushesOutTheWrongSession => ids[500] = SessionId::from_bytes([0; 16]),
+                _ => {}
+            }
         }
         Ok(ids)
     }
@@ -154,7 +214,20 @@ impl NonceStore for FaultyStore {
 #[async_trait]
 impl IpSignals for FaultyStore {
     async fn signal(&self, ip: VisitorIp) -> Result<Option<IpSignal>, StoreError> {
-        self.model.signal(ip).await
+        let mut signal = self.model.signal(ip).await?;
+        let known = self.signals.lock().unwrap();
+        match (self.fault, &mut signal) {
+            (Fault::SharesSignals, _) => signal = known.values().next().copied(),
+            (Fault::SignalsForEver, _) => signal = known.get(&ip).copied(),
+            (Fault::OverwritesProbabilities, Some(signal)) => {
+                signal.mean_bot_probability = *self.told.lock().unwrap();
+            }
+            (Fault::EstimatesBadly, Some(signal)) => {
+                signal.unique_fingerprints = signal.unique_fingerprints.min(2048);
+            }
+            _ => {}
+        }
+        Ok(signal)
     }
 }
 
@@ -165,6 +238,10 @@ impl AnomalyFeed for FaultyStore {
         let newest = self.model.recent(severity, Timestamp::EPOCH, 1).await?;
         let is_alike = newest.iter().any(|newest| newest.anomaly == *anomaly);
         if self.fault == Fault::DropsWhatIsAlike && is_alike {
+            return Ok(());
+        }
+        let is_full = self.note_push(anomaly);
+        if self.fault == Fault::TakesNoAnomalyWhenFull && is_full {
             return Ok(());
         }
         self.model.push(anomaly).await
@@ -184,6 +261,14 @@ impl AnomalyFeed for FaultyStore {
         if self.fault == Fault::OldestFirst {
             recent.reverse();
         }
+        match self.fault {
+            Fault::FeedsTooFew => recent.truncate(FEED_MAX - 1),
+            Fault::KeepsAnomaliesForEver => {
+                let pushed = self.pushed.lock().unwrap();
+                recent = pushed.iter().rev().take(limit).cloned().collect();
+            }
+            _ => {}
+        }
         Ok(recent)
     }
 }
@@ -200,10 +285,18 @@ impl FingerprintClusters for FaultyStore {
             Fault::KeepsMembersTooShort => Retention::FIVE_MINUTES,
             _ => retention,
         };
+        let is_full = self.note_join(fingerprint);
+        if self.fault == Fault::TakesNoMemberWhenFull && is_full {
+            return Ok(());
+        }
         self.model.join(cluster, fingerprint, retention).await
     }
 
     async fn members(&self, cluster: &Label) -> Result<Vec<Fingerprint>, StoreError> {
+        if self.fault == Fault::PushesOutNoMember {
+            let joined = self.joined.lock().unwrap();
+            return Ok(joined.iter().copied().collect());
+        }
         self.model.members(cluster).await
     }
 }
@@ -211,7 +304,17 @@ impl FingerprintClusters for FaultyStore {
 #[async_trait]
 impl StoreStats for FaultyStore {
     async fn stats(&self, keys_max: u32) -> Result<StoreReport, StoreError> {
-        self.model.stats(keys_max).await
+        let keys_max = match self.fault {
+            Fault::LooksAtEverything => u32::MAX,
+            _ => keys_max,
+        };
+        let mut stats = self.model.stats(keys_max).await?;
+        match self.fault {
+            Fault::CountsTheDead => stats.sessions += self.ended.lock().unwrap().len() as u64,
+            Fault::ForgetsToCountNonces => stats.nonces = 0,
+            _ => {}
+        }
+        Ok(stats)
     }
 }
 
