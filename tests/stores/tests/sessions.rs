@@ -26,6 +26,7 @@ on_clients! {
         observed_once_although_the_reply_was_lost
         calls_end_by_their_deadline_on_a_server_that_hangs
         stats_of_many_keys_end_by_their_deadline
+        stats_of_nodes_that_tell_no_address_are_an_error
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
         corrupt_session_is_told
@@ -42,6 +43,7 @@ on_clients! {
         observed_once_although_the_reply_was_lost
         calls_end_by_their_deadline_on_a_server_that_hangs
         stats_of_many_keys_end_by_their_deadline
+        stats_of_nodes_that_tell_no_address_are_an_error
         keys_live_as_long_as_the_servers_clock_says
         session_of_another_version_is_told
         corrupt_session_is_told
@@ -235,6 +237,24 @@ async fn stats_of_many_keys_end_by_their_deadline(client: Client) {
     let patient = client.sessions(&server.url(), &layout(), PATIENT);
     let report = patient.stats(u32::MAX).await.expect("an answer");
     assert!(report.is_complete && report.memory_bytes > 0, "{report:?}");
+}
+
+/// Nodes that keep their addresses to themselves cannot be asked one by one: that is told, not passed over.
+async fn stats_of_nodes_that_tell_no_address_are_an_error(client: Client) {
+    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
+    let store = client.sessions(&cluster.address(), &layout(), PATIENT);
+    let report = store.stats(1000).await.expect("an answer");
+    assert!(report.is_complete, "{report:?}");
+    for node in cluster.nodes() {
+        let set = node.config_set("cluster-preferred-endpoint-type", "unknown-endpoint");
+        set.expect("set");
+    }
+    let error = store.stats(1000).await.expect_err("no address");
+    assert!(!error.is_outage() && !error.may_have_charged(), "{error:?}");
+    assert!(
+        error.to_string().contains("tell their addresses"),
+        "{error}"
+    );
 }
 
 /// On the server's own clock: times are the server's, and every key lives as long as it should.
