@@ -31,6 +31,7 @@ on_clients! {
         session_of_another_version_is_told
         corrupt_session_is_told
         user_who_may_not_expire_leaves_nothing_for_ever
+        server_that_lacks_memory_refuses_as_a_whole
         user_with_the_published_permissions
         visit_beside_a_key_of_another_type_is_told_truly
         scripts_that_the_server_forgot_are_loaded_again
@@ -48,6 +49,7 @@ on_clients! {
         session_of_another_version_is_told
         corrupt_session_is_told
         user_who_may_not_expire_leaves_nothing_for_ever
+        server_that_lacks_memory_refuses_as_a_whole
         user_with_the_published_permissions
         visit_beside_a_key_of_another_type_is_told_truly
         scripts_that_the_server_forgot_are_loaded_again
@@ -410,6 +412,35 @@ async fn user_who_may_not_expire_leaves_nothing_for_ever(client: Client) {
         refused(&errors);
         assert_eq!(everything(&server), before);
     }
+}
+
+/// A server that lacks memory refuses visits and members, new and known, and nothing is changed.
+async fn server_that_lacks_memory_refuses_as_a_whole(client: Client) {
+    let server = redis();
+    let store = client.sessions(&server.url(), &layout(), PATIENT);
+    let seen = store.observe(&visit(), KEEP).await.expect("an answer");
+    let (id, odd) = (seen.session.id, Label::new("odd").expect("a label"));
+    let joined = store.join(&odd, &visit().fingerprint, KEEP).await;
+    joined.expect("it joins");
+    let before = everything(&server);
+    server.config_set("maxmemory", "1").expect("set");
+    let errors = [
+        store.observe(&visit(), KEEP).await.err(),
+        store.observe(&visit_of("cd"), KEEP).await.err(),
+        store.touch(&id, KEEP).await.err(),
+        store.join(&odd, &visit().fingerprint, KEEP).await.err(),
+        store
+            .join(&odd, &visit_of("cd").fingerprint, KEEP)
+            .await
+            .err(),
+    ];
+    for error in errors {
+        let error = error.expect("no memory");
+        assert!(matches!(error, StoreError::Overloaded { .. }), "{error:?}");
+        assert!(!error.may_have_charged(), "{error:?}");
+    }
+    server.config_set("maxmemory", "0").expect("set");
+    assert_eq!(everything(&server), before);
 }
 
 /// Writes in each way that makes or prolongs a key; returns what failed.
