@@ -78,7 +78,7 @@ fn memory() -> std::io::Result<()> {
     );
 
     eprintln!("ten million keys through room for one million ...");
-    let longest_us = pause::longest("1000/s", 3).as_nanos() as f64 / 1000.0;
+    let longest_us = pause::longest("1000/s", 7).as_nanos() as f64 / 1000.0;
     tell(
         "memory.capped.longest_pause_us",
         longest_us,
