@@ -182,10 +182,14 @@ pub fn no_immortal_keys(server: &RedisServer) {
     assert!(immortal.is_empty(), "keys without a TTL: {immortal:?}");
 }
 
-/// Makes a test of each function for every client that is named.
+/// Makes a test of each function for every client.
 #[macro_export]
 macro_rules! on_clients {
-    ($($client:ident: $module:ident { $($test:ident)* })*) => {$(
+    ($($test:ident)*) => {
+        $crate::on_clients! { @redis_rs Redis $($test)* }
+        $crate::on_clients! { @fred Fred $($test)* }
+    };
+    (@$module:ident $client:ident $($test:ident)*) => {
         mod $module {
             $(
                 #[test]
@@ -194,7 +198,7 @@ macro_rules! on_clients {
                 }
             )*
         }
-    )*};
+    };
 }
 
 /// Makes a test of each function for every client on Redis and on Valkey.

@@ -23,24 +23,13 @@ use tokio::time::sleep;
 const FAIL_OVER: Duration = Duration::from_secs(20);
 
 on_clients! {
-    Redis: redis_rs {
-        swallowed_reply_of_a_cluster_is_charged_once_and_said
-        cluster_node_killed_others_answer_and_its_replica_takes_over
-        slot_migration_under_load
-        user_of_a_cluster_with_the_published_permissions
-        script_flush_on_every_cluster_node
-        sentinel_fail_over
-        swallowed_reply_behind_sentinel_is_charged_once_and_said
-    }
-    Fred: fred {
-        swallowed_reply_of_a_cluster_is_charged_once_and_said
-        cluster_node_killed_others_answer_and_its_replica_takes_over
-        slot_migration_under_load
-        user_of_a_cluster_with_the_published_permissions
-        script_flush_on_every_cluster_node
-        sentinel_fail_over
-        swallowed_reply_behind_sentinel_is_charged_once_and_said
-    }
+    swallowed_reply_of_a_cluster_is_charged_once_and_said
+    cluster_node_killed_others_answer_and_its_replica_takes_over
+    slot_migration_under_load
+    user_of_a_cluster_with_the_published_permissions
+    script_flush_on_every_cluster_node
+    sentinel_fail_over
+    swallowed_reply_behind_sentinel_is_charged_once_and_said
 }
 
 /// Returns the address of a cluster, as both adapters take it.

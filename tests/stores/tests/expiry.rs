@@ -13,14 +13,8 @@ use limiter_testkit::server::{Flavour, RedisServer};
 use tokio::time::sleep;
 
 on_clients! {
-    Redis: redis_rs {
-        every_key_has_a_ttl_that_covers_its_plans_and_little_more
-        nothing_is_left_after_the_ttl
-    }
-    Fred: fred {
-        every_key_has_a_ttl_that_covers_its_plans_and_little_more
-        nothing_is_left_after_the_ttl
-    }
+    every_key_has_a_ttl_that_covers_its_plans_and_little_more
+    nothing_is_left_after_the_ttl
 }
 
 /// The most by which a TTL outlasts the plans: a slot of 5 s, and a second.

@@ -20,16 +20,9 @@ use limiter_testkit::server::{Flavour, RedisServer};
 const FOUR: u8 = 4;
 
 on_clients! {
-    Redis: redis_rs {
-        calls_are_spread_over_the_connections_and_stay_exact
-        dead_connections_are_passed_over_and_renewed
-        connections_of_the_user_are_called_on_in_turn
-    }
-    Fred: fred {
-        calls_are_spread_over_the_connections_and_stay_exact
-        dead_connections_are_passed_over_and_renewed
-        connections_of_the_user_are_called_on_in_turn
-    }
+    calls_are_spread_over_the_connections_and_stay_exact
+    dead_connections_are_passed_over_and_renewed
+    connections_of_the_user_are_called_on_in_turn
 }
 
 fn pooled(client: Client, address: &str, deadline: Duration) -> Store {

@@ -16,16 +16,9 @@ const INSTANCES: usize = 16;
 const TASKS: usize = 64;
 
 on_clients! {
-    Redis: redis_rs {
-        racing_clients_never_overspend_one_plan
-        racing_clients_never_overspend_a_chain
-        racing_clients_never_overspend_on_a_cluster
-    }
-    Fred: fred {
-        racing_clients_never_overspend_one_plan
-        racing_clients_never_overspend_a_chain
-        racing_clients_never_overspend_on_a_cluster
-    }
+    racing_clients_never_overspend_one_plan
+    racing_clients_never_overspend_a_chain
+    racing_clients_never_overspend_on_a_cluster
 }
 
 async fn admitted(stores: &[Store], plans: &[Plan], calls: usize) -> u32 {

@@ -20,42 +20,22 @@ use limiter_testkit::proxy::{Direction, Ending, FaultProxy, ReplyFault, ReplyRul
 use limiter_testkit::server::{Flavour, RedisCluster, RedisServer, Reply};
 
 on_clients! {
-    Redis: redis {
-        no_nonce_is_accepted_while_the_cluster_is_down
-        nonce_whose_reply_was_lost_is_used_up
-        observed_once_although_the_reply_was_lost
-        calls_end_by_their_deadline_on_a_server_that_hangs
-        stats_of_many_keys_end_by_their_deadline
-        stats_of_nodes_that_tell_no_address_are_an_error
-        keys_live_as_long_as_the_servers_clock_says
-        session_of_another_version_is_told
-        corrupt_session_is_told
-        user_who_may_not_expire_leaves_nothing_for_ever
-        server_that_lacks_memory_refuses_as_a_whole
-        user_with_the_published_permissions
-        visit_beside_a_key_of_another_type_is_told_truly
-        scripts_that_the_server_forgot_are_loaded_again
-        session_in_a_moving_slot_is_counted_exactly
-        new_session_in_a_moving_slot_fails_in_time_and_does_not_count
-    }
-    Fred: fred {
-        no_nonce_is_accepted_while_the_cluster_is_down
-        nonce_whose_reply_was_lost_is_used_up
-        observed_once_although_the_reply_was_lost
-        calls_end_by_their_deadline_on_a_server_that_hangs
-        stats_of_many_keys_end_by_their_deadline
-        stats_of_nodes_that_tell_no_address_are_an_error
-        keys_live_as_long_as_the_servers_clock_says
-        session_of_another_version_is_told
-        corrupt_session_is_told
-        user_who_may_not_expire_leaves_nothing_for_ever
-        server_that_lacks_memory_refuses_as_a_whole
-        user_with_the_published_permissions
-        visit_beside_a_key_of_another_type_is_told_truly
-        scripts_that_the_server_forgot_are_loaded_again
-        session_in_a_moving_slot_is_counted_exactly
-        new_session_in_a_moving_slot_fails_in_time_and_does_not_count
-    }
+    no_nonce_is_accepted_while_the_cluster_is_down
+    nonce_whose_reply_was_lost_is_used_up
+    observed_once_although_the_reply_was_lost
+    calls_end_by_their_deadline_on_a_server_that_hangs
+    stats_of_many_keys_end_by_their_deadline
+    stats_of_nodes_that_tell_no_address_are_an_error
+    keys_live_as_long_as_the_servers_clock_says
+    session_of_another_version_is_told
+    corrupt_session_is_told
+    user_who_may_not_expire_leaves_nothing_for_ever
+    server_that_lacks_memory_refuses_as_a_whole
+    user_with_the_published_permissions
+    visit_beside_a_key_of_another_type_is_told_truly
+    scripts_that_the_server_forgot_are_loaded_again
+    session_in_a_moving_slot_is_counted_exactly
+    new_session_in_a_moving_slot_fails_in_time_and_does_not_count
 }
 
 on_clients_and_servers! {

@@ -10,18 +10,10 @@ use limiter_testkit::server::{Flavour, PortLease, RedisServer};
 use tempfile::TempDir;
 
 on_clients! {
-    Redis: redis_rs {
-        calls_are_answered_over_tls
-        certificate_of_a_stranger_is_refused
-        server_without_tls_fails_in_time
-        what_is_no_certificate_is_refused
-    }
-    Fred: fred {
-        calls_are_answered_over_tls
-        certificate_of_a_stranger_is_refused
-        server_without_tls_fails_in_time
-        what_is_no_certificate_is_refused
-    }
+    calls_are_answered_over_tls
+    certificate_of_a_stranger_is_refused
+    server_without_tls_fails_in_time
+    what_is_no_certificate_is_refused
 }
 
 /// A server that speaks TLS, and who signed for it.
