@@ -29,7 +29,7 @@ const STEPS: &[Step] = &[
     Step { name: "features", title: "every combination of features of every crate", check: checks::features },
     Step { name: "msrv", title: "the oldest supported compiler", check: checks::msrv },
     Step { name: "docs", title: "documentation without a warning", check: checks::documentation },
-    Step { name: "servers", title: "Redis and Valkey to test on are there", check: checks::servers },
+    Step { name: "servers", title: "every version of Redis and Valkey to test on is there", check: checks::servers },
     Step { name: "tests", title: "all tests: unit, property, law, doc", check: checks::tests },
     Step { name: "examples", title: "every example runs", check: checks::examples },
     Step { name: "interleavings", title: "the memory store under a controlled scheduler", check: checks::interleavings },

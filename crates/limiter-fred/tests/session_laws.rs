@@ -40,3 +40,15 @@ mod redis_cluster {
 mod redis_least_privilege {
     limiter_testkit::session_laws!(super::on(super::Site::RestrictedSessions), cases = 8);
 }
+
+mod redis_6_2 {
+    limiter_testkit::session_laws!(super::on(super::Site::Redis62), cases = 8);
+}
+
+mod redis_8 {
+    limiter_testkit::session_laws!(super::on(super::Site::Redis8), cases = 8);
+}
+
+mod valkey_8 {
+    limiter_testkit::session_laws!(super::on(super::Site::Valkey8), cases = 8);
+}

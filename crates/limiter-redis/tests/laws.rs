@@ -21,3 +21,18 @@ mod redis_least_privilege {
     use super::support::{Site, on};
     limiter_testkit::store_laws!(on(Site::Restricted));
 }
+
+mod redis_6_2 {
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Redis62));
+}
+
+mod redis_8 {
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Redis8));
+}
+
+mod valkey_8 {
+    use super::support::{Site, on};
+    limiter_testkit::store_laws!(on(Site::Valkey8));
+}

@@ -280,6 +280,20 @@ fn installed_server_is_found_where_it_is() {
 }
 
 #[test]
+fn server_is_of_the_version_that_its_flavour_says() {
+    for (flavour, field, version) in [
+        (Flavour::Redis62, "redis_version", "6.2."),
+        (Flavour::Redis8, "redis_version", "8."),
+        (Flavour::Valkey8, "valkey_version", "8."),
+    ] {
+        let server = RedisServer::start(flavour).unwrap();
+        let info = server.info("server").unwrap();
+        let told = info.get(field).unwrap();
+        assert!(told.starts_with(version), "{flavour:?} is {told}");
+    }
+}
+
+#[test]
 fn cluster_serves_every_slot_and_moves_one_on_demand() {
     let cluster = RedisCluster::start_with(
         RedisServer::builder(Flavour::Valkey).with_password("secret"),

@@ -13,6 +13,12 @@ pub enum Site {
     Redis,
     /// One Valkey.
     Valkey,
+    /// One Redis 6.2.
+    Redis62,
+    /// One Redis 8.
+    Redis8,
+    /// One Valkey 8.
+    Valkey8,
     /// A Redis Cluster of three masters.
     Cluster,
     /// One Redis, on which the store's user may do no more than the README of the stores asks for.
@@ -34,6 +40,9 @@ const SESSIONS_ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha 
 
 static REDIS: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis));
 static VALKEY: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Valkey));
+static REDIS_6_2: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis62));
+static REDIS_8: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis8));
+static VALKEY_8: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Valkey8));
 #[expect(clippy::expect_used, reason = "without a server there is no test")]
 static CLUSTER: LazyLock<RedisCluster> =
     LazyLock::new(|| RedisCluster::start(Flavour::Redis).expect("a cluster starts"));
@@ -62,6 +71,9 @@ impl Site {
         match self {
             Self::Redis => REDIS.url(),
             Self::Valkey => VALKEY.url(),
+            Self::Redis62 => REDIS_6_2.url(),
+            Self::Redis8 => REDIS_8.url(),
+            Self::Valkey8 => VALKEY_8.url(),
             Self::Cluster => CLUSTER.address(),
             Self::Restricted => RESTRICTED.url_as("limiter", "secret"),
             #[cfg(feature = "sessions")]
@@ -78,6 +90,9 @@ impl Site {
         match self {
             Self::Redis => vec![&REDIS],
             Self::Valkey => vec![&VALKEY],
+            Self::Redis62 => vec![&REDIS_6_2],
+            Self::Redis8 => vec![&REDIS_8],
+            Self::Valkey8 => vec![&VALKEY_8],
             Self::Cluster => CLUSTER.nodes().collect(),
             Self::Restricted => vec![&RESTRICTED],
             #[cfg(feature = "sessions")]

@@ -11,11 +11,23 @@ pub enum Flavour {
     Redis,
     /// `valkey-server`; the environment variable `LIMITER_VALKEY_SERVER` may name another path.
     Valkey,
+    /// Redis 6.2, the oldest that the stores support: `redis-server-6.2`, or where `LIMITER_REDIS_6_2_SERVER` says.
+    Redis62,
+    /// Redis 8: `redis-server-8`, or where `LIMITER_REDIS_8_SERVER` says.
+    Redis8,
+    /// Valkey 8: `valkey-server-8`, or where `LIMITER_VALKEY_8_SERVER` says.
+    Valkey8,
 }
 
 impl Flavour {
     /// Every flavour, for tests that run on all of them.
-    pub const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
+    pub const ALL: [Self; 5] = [
+        Self::Redis,
+        Self::Valkey,
+        Self::Redis62,
+        Self::Redis8,
+        Self::Valkey8,
+    ];
 
     /// Name of the program.
     #[must_use]
@@ -23,6 +35,9 @@ impl Flavour {
         match self {
             Self::Redis => "redis-server",
             Self::Valkey => "valkey-server",
+            Self::Redis62 => "redis-server-6.2",
+            Self::Redis8 => "redis-server-8",
+            Self::Valkey8 => "valkey-server-8",
         }
     }
 
@@ -32,6 +47,9 @@ impl Flavour {
         match self {
             Self::Redis => "LIMITER_REDIS_SERVER",
             Self::Valkey => "LIMITER_VALKEY_SERVER",
+            Self::Redis62 => "LIMITER_REDIS_6_2_SERVER",
+            Self::Redis8 => "LIMITER_REDIS_8_SERVER",
+            Self::Valkey8 => "LIMITER_VALKEY_8_SERVER",
         }
     }
 

@@ -10,22 +10,25 @@
     reason = "this is a test"
 )]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use limiter_core::math::{self, State};
 use limiter_core::{
-    Clock, Cost, FixedWindow, Key, Limit, Plan, RateLimiterRepository, SlidingWindow,
-    SuppressingWindow, TokenBucket, Verdict,
+    Clock, Cost, FixedWindow, Key, Limit, Plan, SlidingWindow, SuppressingWindow, TokenBucket,
+    Verdict,
 };
-use limiter_testkit::server::Reply;
-use limiter_testkit::{ManualClock, ManualRandom, StoreUnderTest, block_on};
-use support::{Rig, Site, on};
+use limiter_fred::FredStore;
+use limiter_redis::RedisStore;
+use limiter_store_tests::{Client, PATIENT, Store};
+use limiter_testkit::rig::{ServerRig, Site, Tools};
+use limiter_testkit::server::{RedisServer, Reply};
+use limiter_testkit::{StoreUnderTest, block_on};
 
 const STEPS: u32 = 10_000;
+/// Where what is left to learn is whether another server or another client does the same.
+const FEW_STEPS: u32 = 2_000;
 
 fn seed() -> u64 {
     std::env::var("LIMITER_SEED")
@@ -103,22 +106,47 @@ fn any_limit(rng: &mut Rng) -> Limit {
 
 /// One key on a server, and what the math says of it.
 struct Pair {
-    rig: Rig,
+    store: Store,
+    tools: Tools,
+    server: &'static RedisServer,
     key: Key,
     plans: Vec<Plan>,
     states: Vec<Option<State>>,
-    clock: ManualClock,
-    random: ManualRandom,
     last: Option<Verdict>,
 }
 
 impl Pair {
-    fn new(site: Site) -> Self {
-        let rig = on(site);
+    fn new(client: Client, site: Site) -> Self {
+        match client {
+            Client::Redis => Self::of(&ServerRig::new(site, |tools| {
+                let endpoint = tools.address.parse::<limiter_redis::Endpoint>();
+                let store = RedisStore::builder(endpoint.expect("an address"))
+                    .with_layout(tools.layout)
+                    .with_deadline(PATIENT)
+                    .with_clock(Arc::new(tools.clock))
+                    .with_random(Arc::new(tools.random));
+                store.build().expect("a store")
+            })),
+            Client::Fred => Self::of(&ServerRig::new(site, |tools| {
+                let endpoint = tools.address.parse::<limiter_fred::Endpoint>();
+                let store = FredStore::builder(endpoint.expect("an address"))
+                    .with_layout(tools.layout)
+                    .with_deadline(PATIENT)
+                    .with_clock(Arc::new(tools.clock))
+                    .with_random(Arc::new(tools.random));
+                store.build().expect("a store")
+            })),
+        }
+    }
+
+    fn of<S>(rig: &ServerRig<S>) -> Self
+    where
+        ServerRig<S>: StoreUnderTest,
+    {
         Self {
-            clock: rig.clock(),
-            random: rig.random(),
-            rig,
+            store: rig.store(),
+            tools: rig.tools.clone(),
+            server: rig.nodes[0],
             key: Key::new("key").expect("a key"),
             plans: Vec::new(),
             states: Vec::new(),
@@ -153,12 +181,12 @@ impl Pair {
                 .as_ref()
                 .map_or(micro, |last| last.retry_after.saturating_sub(micro)),
             7 => plan.map_or(micro, |plan| plan.reset_after),
-            8 => return self.clock.step_back(window / rng.u32(1..100)),
+            8 => return self.tools.clock.step_back(window / rng.u32(1..100)),
             _ => window.mul_f64(rng.f64() / f64::from(rng.u32(1..50))),
         };
         // Far from the end of time, whatever the plans.
         let wait = wait.min(Duration::from_secs(366 * 24 * 3600) / 100);
-        self.clock.advance(Duration::from_micros(
+        self.tools.clock.advance(Duration::from_micros(
             wait.as_micros().try_into().expect("short"),
         ));
     }
@@ -185,10 +213,10 @@ impl Pair {
 
     async fn step(&mut self, rng: &mut Rng) {
         self.move_clock(rng);
-        self.random.set(rng.u64(..));
-        let (cost, now, draw) = (self.cost(rng), self.clock.now(), self.random.draw());
-        let (store, key, plans, states) =
-            (&self.rig.store, &self.key, &self.plans, &mut self.states);
+        let (clock, random) = (&self.tools.clock, &self.tools.random);
+        random.set(rng.u64(..));
+        let (cost, now, draw) = (self.cost(rng), clock.now(), random.draw());
+        let (store, key, plans, states) = (&self.store, &self.key, &self.plans, &mut self.states);
         let (said, expected) = match rng.u8(0..10) {
             0 => (
                 store.peek(key, plans, cost).await,
@@ -211,33 +239,31 @@ impl Pair {
 
     /// Checks that the server holds what the math says, and that the key has a TTL if it is there at all.
     fn compare_states(&self) {
-        let name = self.rig.tools.layout.name(&self.key);
+        let name = self.tools.layout.name(&self.key);
         for (plan, state) in self.plans.iter().zip(&self.states) {
             let field = limiter_lua::field(plan.name());
-            let stored = self.rig.nodes[0].command(&[&b"HGET"[..], &name, &field]);
+            let stored = self.server.command(&[&b"HGET"[..], &name, &field]);
             let stored = match stored.expect("HGET") {
                 Reply::Bulk(bytes) => Some(limiter_lua::read_state("plan", &bytes).expect("sound")),
                 _ => None,
             };
             assert_eq!(stored, *state, "the state of {plan}");
         }
-        let ttl = self.rig.nodes[0]
-            .command(&[&b"PTTL"[..], &name])
-            .expect("PTTL");
-        assert_ne!(ttl.int(), Some(-1), "a key without a TTL");
+        let ttl = self.server.command(&[&b"PTTL"[..], &name]);
+        assert_ne!(ttl.expect("PTTL").int(), Some(-1), "a key without a TTL");
     }
 }
 
-/// Walks `STEPS` steps under `plans` plans whose limits `make` makes.
-fn agrees(site: Site, plans: usize, steps: u32, make: fn(&mut Rng) -> Limit) {
+/// Walks so many steps under `plans` plans whose limits `make` makes.
+fn agrees(client: Client, site: Site, plans: usize, steps: u32, make: fn(&mut Rng) -> Limit) {
     let seed = seed();
-    eprintln!("LIMITER_SEED={seed}");
+    eprintln!("LIMITER_SEED={seed} for {client:?} on {site:?}");
     let mut rng = Rng::with_seed(seed);
     block_on(async {
-        let mut pair = Pair::new(site);
+        let mut pair = Pair::new(client, site);
         for step in 0..steps {
             if step % 500 == 0 {
-                pair = Pair::new(site);
+                pair = Pair::new(client, site);
                 for nth in 0..plans {
                     let shadow = plans > 1 && rng.u8(0..5) == 0;
                     pair.set_plan(nth, make(&mut rng), shadow);
@@ -258,50 +284,62 @@ fn agrees(site: Site, plans: usize, steps: u32, make: fn(&mut Rng) -> Limit) {
     });
 }
 
+/// Walks every script a little, through both clients.
+fn agrees_a_little(site: Site) {
+    for client in [Client::Redis, Client::Fred] {
+        agrees(client, site, 1, FEW_STEPS, token_bucket);
+        agrees(client, site, 4, FEW_STEPS, any_limit);
+    }
+}
+
 #[test]
 fn prop_lua_agrees_with_the_model_on_token_buckets() {
-    agrees(Site::Redis, 1, STEPS, token_bucket);
+    agrees(Client::Redis, Site::Redis, 1, STEPS, token_bucket);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_sliding_windows() {
-    agrees(Site::Redis, 1, STEPS, sliding_window);
+    agrees(Client::Redis, Site::Redis, 1, STEPS, sliding_window);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_suppressing_windows() {
-    agrees(Site::Redis, 1, STEPS, suppressing_window);
+    agrees(Client::Redis, Site::Redis, 1, STEPS, suppressing_window);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_fixed_windows() {
-    agrees(Site::Redis, 1, STEPS, fixed_window);
+    agrees(Client::Redis, Site::Redis, 1, STEPS, fixed_window);
 }
 
 #[test]
 fn prop_lua_agrees_with_the_model_on_chains() {
-    agrees(Site::Redis, 4, STEPS, any_limit);
+    agrees(Client::Redis, Site::Redis, 4, STEPS, any_limit);
 }
 
 #[test]
-fn prop_lua_agrees_with_the_model_on_chains_of_valkey() {
-    agrees(Site::Valkey, 4, STEPS, any_limit);
+fn prop_lua_agrees_with_the_model_through_fred() {
+    agrees(Client::Fred, Site::Redis, 1, FEW_STEPS, token_bucket);
+    agrees(Client::Fred, Site::Redis, 4, FEW_STEPS, any_limit);
 }
 
-/// The store decides alike however many handles there are to one state.
 #[test]
-fn handles_share_one_state() {
-    block_on(async {
-        let rig = on(Site::Redis);
-        let other: Arc<dyn RateLimiterRepository> = rig.store();
-        let plans = [Plan::new("gold", "1/s burst 2").expect("a plan")];
-        let key = Key::new("key").expect("a key");
-        for remaining in [1, 0] {
-            let said = other
-                .try_acquire(&key, &plans, Cost::ONE)
-                .await
-                .expect("an answer");
-            assert_eq!(said.plans[0].remaining, remaining);
-        }
-    });
+fn prop_lua_agrees_with_the_model_on_valkey() {
+    agrees(Client::Redis, Site::Valkey, 4, STEPS, any_limit);
+    agrees_a_little(Site::Valkey);
+}
+
+#[test]
+fn prop_lua_agrees_with_the_model_on_redis_6_2() {
+    agrees_a_little(Site::Redis62);
+}
+
+#[test]
+fn prop_lua_agrees_with_the_model_on_redis_8() {
+    agrees_a_little(Site::Redis8);
+}
+
+#[test]
+fn prop_lua_agrees_with_the_model_on_valkey_8() {
+    agrees_a_little(Site::Valkey8);
 }
