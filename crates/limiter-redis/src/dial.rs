@@ -97,6 +97,18 @@ impl Dial {
                 master,
                 server,
             } => {
+                #[cfg(feature = "tls")]
+                if let Some(certificates) = certificates {
+                    let tcp = tcp_settings();
+                    let client = crate::tls::sentinel_client(
+                        &sentinels,
+                        &master,
+                        &server,
+                        &tcp,
+                        certificates,
+                    )?;
+                    return Ok(To::Sentinel(Arc::new(Mutex::new(client)), config));
+                }
                 let mut node = SentinelNodeConnectionInfo::default()
                     .set_redis_connection_info(tuned((*server).clone()).redis_settings().clone())
                     .set_tcp_settings(tcp_settings());

@@ -52,7 +52,7 @@ impl Endpoint {
     }
 
     /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own. Behind
-    /// sentinels redis-rs trusts the system's all the same.
+    /// sentinels it holds for these, too, and redis-rs then takes the first sentinel's user for all of them.
     ///
     /// # Errors
     /// [`InvalidEndpoint`] if there is no certificate in `pem`, or a damaged one.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use limiter_core::Cost;
+use limiter_core::{Cost, Plan};
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, bucket, key, layout, no_immortal_keys, on_clients, recovers,
+    Client, DEADLINE, PATIENT, Store, bucket, key, layout, no_immortal_keys, on_clients, recovers,
     spend_in_time, spent,
 };
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
@@ -28,9 +28,14 @@ on_clients! {
     slot_migration_under_load
     user_of_a_cluster_with_the_published_permissions
     script_flush_on_every_cluster_node
+    user_behind_sentinels_with_the_published_permissions
     sentinel_fail_over
     swallowed_reply_behind_sentinel_is_charged_once_and_said
 }
+
+/// What the READMEs of the stores grant.
+const PERMISSIONS: &str = "limiter on >secret ~* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl \
+                           +pexpire +time +ping";
 
 /// Returns the address of a cluster, as both adapters take it.
 fn cluster_address(ports: impl IntoIterator<Item = u16>) -> String {
@@ -51,37 +56,8 @@ async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(client: Client) {
     cluster.announce_ports(&ports).expect("announced");
     let (layout, gold) = (layout(), bucket(1000));
     let store = client.store(&cluster_address(ports), &layout, DEADLINE);
-    recovers(&store, &gold, FAIL_OVER).await;
-    for (nth, ending) in [Ending::Hang, Ending::Close, Ending::Reset]
-        .into_iter()
-        .enumerate()
-    {
-        let user = key(&format!("ann {nth}"));
-        assert!(spend_in_time(&store, &user, &gold).await.is_ok());
-        for proxy in &proxies {
-            proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
-        }
-        let error = spend_in_time(&store, &user, &gold)
-            .await
-            .expect_err("the reply is lost");
-        assert!(
-            error.is_outage() && error.may_have_charged(),
-            "{ending:?}: {error:?}"
-        );
-        sleep(Duration::from_millis(300)).await;
-        proxies.iter().for_each(FaultProxy::heal);
-        recovers(&store, &gold, FAIL_OVER).await;
-        let began = Instant::now();
-        let spent = loop {
-            let plans = [gold.clone()];
-            match store.peek(&user, &plans, Cost::ONE).await {
-                Ok(said) => break 1000 - said.plans[0].remaining,
-                Err(error) => assert!(began.elapsed() < FAIL_OVER, "{error:?}"),
-            }
-            sleep(Duration::from_millis(10)).await;
-        };
-        assert_eq!(spent, 2, "{ending:?}");
-    }
+    let proxies: Vec<_> = proxies.iter().collect();
+    swallowed_reply_is_charged_once_and_said(&store, &proxies, &gold).await;
 }
 
 async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Client) {
@@ -208,16 +184,13 @@ async fn slot_migration_under_load(client: Client) {
 
 /// What a cluster needs besides: `+cluster|slots`, and `+asking` for redis-rs, which follows a slot that moves.
 async fn user_of_a_cluster_with_the_published_permissions(client: Client) {
-    let asking = if client == Client::Redis {
-        "+asking"
+    let besides = if client == Client::Redis {
+        "+cluster|slots +asking"
     } else {
-        ""
+        "+cluster|slots"
     };
-    let user = format!(
-        "limiter on >secret ~* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire +time \
-         +ping +cluster|slots {asking}"
-    );
-    let nodes = RedisServer::builder(Flavour::Redis).with_acl_user(user.trim());
+    let nodes =
+        RedisServer::builder(Flavour::Redis).with_acl_user(format!("{PERMISSIONS} {besides}"));
     let cluster = RedisCluster::start_with(nodes, 0).expect("a cluster");
     let address = cluster.address().replace("://", "://limiter:secret@");
     let (layout, gold) = (layout(), bucket(10));
@@ -248,6 +221,21 @@ async fn user_of_a_cluster_with_the_published_permissions(client: Client) {
         .expect("an answer");
     assert_eq!(said.plans[0].remaining, 8);
     migration.finish().expect("finishes");
+}
+
+/// What servers behind sentinels need besides: `+role`. The sentinels themselves know no user.
+async fn user_behind_sentinels_with_the_published_permissions(client: Client) {
+    let nodes = RedisServer::builder(Flavour::Redis)
+        .with_password("another")
+        .with_acl_user(format!("{PERMISSIONS} +role"));
+    let sentinel = RedisSentinel::start_with(nodes).expect("sentinels");
+    let address = sentinel.address().replace("://", "://limiter:secret@");
+    let store = client.store(&address, &layout(), PATIENT);
+    let plans = [bucket(10)];
+    for remaining in (5..10).rev() {
+        let said = store.try_acquire(&key("ann"), &plans, Cost::ONE).await;
+        assert_eq!(said.expect("an answer").plans[0].remaining, remaining);
+    }
 }
 
 async fn script_flush_on_every_cluster_node(client: Client) {
@@ -294,23 +282,56 @@ async fn sentinel_fail_over(client: Client) {
 }
 
 async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(client: Client) {
-    // Sentinels name the server's own address, so the reply is lost by stopping the server instead of by a proxy: the
-    // call is sent, the deadline passes, and the server runs it once it goes on.
-    let sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
-    sentinel.wait_until_ok().expect("healthy");
+    let mut sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
+    let [primary, replica] = sentinel.data_nodes().each_ref().map(RedisServer::addr);
+    let proxy = FaultProxy::start(primary).await.expect("a proxy");
+    let standby = FaultProxy::start(replica).await.expect("a proxy");
+    let ports = [&proxy, &standby].map(|proxy| proxy.addr().port());
+    // On a thread of its own, for the sentinels now reach the servers through the proxies.
+    let sentinel = spawn_blocking(move || sentinel.announce_ports(ports).map(|()| sentinel));
+    let sentinel = sentinel.await.expect("no panic").expect("announced");
     let (layout, gold) = (layout(), bucket(1000));
     let store = client.store(&sentinel.address(), &layout, DEADLINE);
-    recovers(&store, &gold, FAIL_OVER).await;
-    let _ = spend_in_time(&store, &key("ann"), &gold)
-        .await
-        .expect("healthy");
-    let primary = sentinel.primary().expect("a primary");
-    primary.pause().expect("stops");
-    let error = spend_in_time(&store, &key("ann"), &gold)
-        .await
-        .expect_err("no reply");
-    assert!(error.is_outage() && error.may_have_charged(), "{error:?}");
-    primary.resume().expect("goes on");
-    recovers(&store, &gold, FAIL_OVER).await;
-    assert_eq!(spent(&store, &key("ann"), &gold).await, 2);
+    swallowed_reply_is_charged_once_and_said(&store, &[&proxy], &gold).await;
+}
+
+/// Loses one reply after the script ran, in each way in which a reply can be lost.
+async fn swallowed_reply_is_charged_once_and_said(
+    store: &Store,
+    proxies: &[&FaultProxy],
+    gold: &Plan,
+) {
+    recovers(store, gold, FAIL_OVER).await;
+    for (nth, ending) in [Ending::Hang, Ending::Close, Ending::Reset]
+        .into_iter()
+        .enumerate()
+    {
+        let user = key(&format!("ann {nth}"));
+        assert!(spend_in_time(store, &user, gold).await.is_ok());
+        for proxy in proxies {
+            proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
+        }
+        let error = spend_in_time(store, &user, gold)
+            .await
+            .expect_err("the reply is lost");
+        assert!(
+            error.is_outage() && error.may_have_charged(),
+            "{ending:?}: {error:?}"
+        );
+        sleep(Duration::from_millis(300)).await;
+        proxies.iter().for_each(|proxy| proxy.heal());
+        recovers(store, gold, FAIL_OVER).await;
+        let began = Instant::now();
+        let spent = loop {
+            match store
+                .peek(&user, std::slice::from_ref(gold), Cost::ONE)
+                .await
+            {
+                Ok(said) => break 1000 - said.plans[0].remaining,
+                Err(error) => assert!(began.elapsed() < FAIL_OVER, "{error:?}"),
+            }
+            sleep(Duration::from_millis(10)).await;
+        };
+        assert_eq!(spent, 2, "{ending:?}");
+    }
 }

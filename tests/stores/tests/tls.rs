@@ -1,56 +1,77 @@
-//! TLS to a real server, with a certificate that lives as long as the test.
+//! TLS to real servers, with a certificate that lives as long as the test.
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use limiter_core::Cost;
 use limiter_store_tests::{
     Client, DEADLINE, PATIENT, Store, bucket, key, layout, on_clients, recovers, spend_in_time,
+    spent,
 };
-use limiter_testkit::server::{Flavour, PortLease, RedisServer};
+use limiter_testkit::server::{Flavour, RedisCluster, RedisSentinel, RedisServer, ServerBuilder};
 use tempfile::TempDir;
+use tokio::time::sleep;
+
+const FAIL_OVER: Duration = Duration::from_secs(20);
 
 on_clients! {
     calls_are_answered_over_tls
+    calls_are_answered_over_tls_by_every_node_of_a_cluster
+    calls_are_answered_over_tls_behind_sentinels_before_and_after_a_fail_over
     certificate_of_a_stranger_is_refused
+    certificate_of_a_stranger_is_refused_by_a_cluster_and_behind_sentinels
     server_without_tls_fails_in_time
     what_is_no_certificate_is_refused
+}
+
+/// A certificate for this machine, and the files that servers read it from.
+struct Signed {
+    certificate: String,
+    certificate_file: PathBuf,
+    key_file: PathBuf,
+    _files: TempDir,
+}
+
+impl Signed {
+    fn new() -> Self {
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let signed = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let (certificate, files) = (signed.cert.pem(), TempDir::new().expect("a directory"));
+        let file = |name: &str, text: &str| {
+            let path = files.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        Self {
+            certificate_file: file("cert.pem", &certificate),
+            key_file: file("key.pem", &signed.signing_key.serialize_pem()),
+            certificate,
+            _files: files,
+        }
+    }
+
+    fn server(&self) -> ServerBuilder {
+        RedisServer::builder(Flavour::Redis).with_tls(&self.certificate_file, &self.key_file)
+    }
 }
 
 /// A server that speaks TLS, and who signed for it.
 struct TlsServer {
     server: RedisServer,
     address: String,
-    certificate: String,
-    _files: TempDir,
-    _port: PortLease,
+    signed: Signed,
 }
 
 fn start() -> TlsServer {
-    let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
-    let signed = rcgen::generate_simple_self_signed(names).expect("a certificate");
-    let (certificate, files) = (signed.cert.pem(), TempDir::new().expect("a directory"));
-    let file = |name: &str, text: &str| {
-        let path = files.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path.display().to_string()
-    };
-    let port = PortLease::acquire().expect("a port");
-    let server = RedisServer::builder(Flavour::Redis)
-        .with_config(format!("tls-port {}", port.port()))
-        .with_config(format!("tls-cert-file {}", file("cert.pem", &certificate)))
-        .with_config(format!(
-            "tls-key-file {}",
-            file("key.pem", &signed.signing_key.serialize_pem())
-        ))
-        .with_config("tls-auth-clients no")
-        .start()
-        .expect("Redis starts");
+    let signed = Signed::new();
+    let server = signed.server().start().expect("Redis starts");
+    let port = server.tls_port().expect("a port");
     TlsServer {
         server,
-        address: format!("rediss://127.0.0.1:{}", port.port()),
-        certificate,
-        _files: files,
-        _port: port,
+        address: format!("rediss://127.0.0.1:{port}"),
+        signed,
     }
 }
 
@@ -74,15 +95,72 @@ fn trusting(client: Client, address: &str, pem: &str) -> Result<Store, Box<dyn s
 
 async fn calls_are_answered_over_tls(client: Client) {
     let tls = start();
-    let store = trusting(client, &tls.address, &tls.certificate).expect("a store");
+    let store = trusting(client, &tls.address, &tls.signed.certificate).expect("a store");
     for remaining in (5..10).rev() {
         let plans = [bucket(10)];
         let user = key("ann");
-        let said = store.try_acquire(&user, &plans, limiter_core::Cost::ONE);
+        let said = store.try_acquire(&user, &plans, Cost::ONE);
         let said = said.await.expect("an answer");
         assert_eq!(said.plans.first().expect("a plan").remaining, remaining);
     }
     assert_eq!(tls.server.keys().expect("keys").len(), 1);
+}
+
+async fn calls_are_answered_over_tls_by_every_node_of_a_cluster(client: Client) {
+    let signed = Signed::new();
+    let cluster = RedisCluster::start_with(signed.server(), 0).expect("a cluster");
+    let store = trusting(client, &cluster.address(), &signed.certificate).expect("a store");
+    let plans = [bucket(10)];
+    for nth in 0..30 {
+        let user = key(&format!("user {nth}"));
+        let said = store.try_acquire(&user, &plans, Cost::ONE).await;
+        assert!(said.expect("an answer").admitted);
+    }
+    for node in cluster.nodes() {
+        assert!(!node.keys().expect("keys").is_empty());
+    }
+}
+
+/// With a user, too, for certificates and users go the same way into the client.
+async fn calls_are_answered_over_tls_behind_sentinels_before_and_after_a_fail_over(client: Client) {
+    let signed = Signed::new();
+    let data = signed.server().with_password("another").with_acl_user(
+        "limiter on >secret ~* -@all +evalsha +eval +hget +hset +pttl +pexpire +time +ping +role",
+    );
+    let group = RedisSentinel::start_with(data).expect("sentinels");
+    let address = group.address().replace("://", "://limiter:secret@");
+    let store = trusting(client, &address, &signed.certificate).expect("a store");
+    let (user, plans) = (key("ann"), [bucket(1000)]);
+    for _ in 0..10 {
+        let said = store.try_acquire(&user, &plans, Cost::ONE).await;
+        assert!(said.expect("an answer").admitted);
+    }
+    group.wait_until_replicated().expect("replicated");
+    group.primary().expect("a primary").kill();
+    let began = Instant::now();
+    while let Err(error) = store.peek(&user, &plans, Cost::ONE).await {
+        assert!(began.elapsed() < FAIL_OVER, "no fail-over: {error:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let [gold] = plans;
+    assert_eq!(spent(&store, &user, &gold).await, 10);
+}
+
+async fn certificate_of_a_stranger_is_refused_by_a_cluster_and_behind_sentinels(client: Client) {
+    let signed = Signed::new();
+    let cluster = RedisCluster::start_with(signed.server(), 0).expect("a cluster");
+    let group = RedisSentinel::start_with(signed.server()).expect("sentinels");
+    for address in [cluster.address(), group.address()] {
+        let store = client.store(&address, &layout(), DEADLINE);
+        for _ in 0..5 {
+            let error = spend_in_time(&store, &key("ann"), &bucket(10)).await;
+            let error = error.expect_err("a stranger");
+            assert!(!error.may_have_charged(), "{address}: {error:?}");
+        }
+    }
+    for node in cluster.nodes().chain(group.data_nodes()) {
+        assert!(node.keys().expect("keys").is_empty());
+    }
 }
 
 async fn certificate_of_a_stranger_is_refused(client: Client) {

@@ -69,11 +69,16 @@ impl RedisCluster {
         self.nodes().map(RedisServer::url).collect()
     }
 
-    /// The address of the cluster as a whole, `redis+cluster://` and its nodes, as limiter's stores read it.
+    /// The address of the cluster as a whole, `redis+cluster://` and its nodes, as limiter's stores read it;
+    /// `rediss+cluster://` if they speak TLS.
     #[must_use]
     pub fn address(&self) -> String {
-        let hosts: Vec<_> = self.nodes().map(|node| node.addr().to_string()).collect();
-        format!("redis+cluster://{}", hosts.join(","))
+        let scheme = self
+            .nodes()
+            .next()
+            .map_or("redis", RedisServer::told_scheme);
+        let hosts = self.nodes().map(|node| node.told_addr().to_string());
+        format!("{scheme}+cluster://{}", hosts.collect::<Vec<_>>().join(","))
     }
 
     /// The slot of a key, by its hash tag if it has one.
@@ -227,7 +232,7 @@ impl RedisCluster {
                 "CLUSTER",
                 "MEET",
                 "127.0.0.1",
-                &other.server.port().to_string(),
+                &other.server.told_port().to_string(),
             ])?;
         }
         wait_for("the nodes to know each other", READY_LIMIT, || {

@@ -16,6 +16,8 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct RedisSentinel {
     data: [RedisServer; 2],
+    /// By which ports the sentinels know them.
+    told_ports: [u16; 2],
     sentinels: Vec<RedisServer>,
 }
 
@@ -35,20 +37,9 @@ impl RedisSentinel {
     /// As [`ServerBuilder::start`]; [`ServerError::TimedOut`] if they do not come together.
     pub fn start_with(data: ServerBuilder) -> Result<Self, ServerError> {
         let primary = data.clone().start()?;
-        let replica = data.clone().with_replica_of(primary.addr()).start()?;
-        wait_for("the replica to follow", READY_LIMIT, || {
-            let status = replica
-                .info("replication")?
-                .get("master_link_status")
-                .cloned()
-                .unwrap_or_default();
-            Ok(if status == "up" {
-                Seen::Ready(())
-            } else {
-                Seen::NotYet(status)
-            })
-        })?;
-        let sentinel = sentinel_of(data.flavour(), primary.port());
+        let replica = data.clone().with_replica_of(primary.told_addr()).start()?;
+        wait_until_following(&replica)?;
+        let sentinel = sentinel_of(data.flavour(), primary.told_port()).with_tls_of(&data);
         let sentinels = (0..SENTINELS)
             .map(|_| sentinel.clone().start())
             .collect::<Result<Vec<_>, _>>()?;
@@ -56,6 +47,7 @@ impl RedisSentinel {
             hurry(sentinel)?;
         }
         let group = Self {
+            told_ports: [primary.told_port(), replica.told_port()],
             data: [primary, replica],
             sentinels,
         };
@@ -81,16 +73,40 @@ impl RedisSentinel {
         &self.sentinels
     }
 
-    /// The address of the primary by way of its sentinels, `redis+sentinel://`, as limiter's stores read it.
+    /// The address of the primary by way of its sentinels, `redis+sentinel://`, as limiter's stores read it;
+    /// `rediss+sentinel://` if all of them speak TLS.
     #[must_use]
     pub fn address(&self) -> String {
+        let [primary, _] = &self.data;
         let sentinels = self.sentinels().iter();
-        let hosts: Vec<_> = sentinels.map(|node| node.addr().to_string()).collect();
-        format!(
-            "redis+sentinel://{}/{}",
-            hosts.join(","),
-            self.master_name()
-        )
+        let hosts: Vec<_> = sentinels.map(|node| node.told_addr().to_string()).collect();
+        let scheme = primary.told_scheme();
+        format!("{scheme}+sentinel://{}/{MASTER_NAME}", hosts.join(","))
+    }
+
+    /// Makes the sentinels name other ports to clients, such as those of a proxy before each of the
+    /// [data nodes](Self::data_nodes), and waits until all is well again. The sentinels themselves, and the replica, go by
+    /// these ports from then on.
+    ///
+    /// # Errors
+    /// As [`RedisServer::command`]; [`ServerError::TimedOut`] if they do not come together.
+    pub fn announce_ports(&mut self, ports: [u16; 2]) -> Result<(), ServerError> {
+        self.told_ports = ports;
+        let [primary, replica] = &self.data;
+        let [primary_port, replica_port] = ports.map(|port| port.to_string());
+        primary.config_set("replica-announce-port", &primary_port)?;
+        replica.config_set("replica-announce-port", &replica_port)?;
+        replica.command(&["REPLICAOF", "127.0.0.1", &primary_port])?;
+        wait_until_following(replica)?;
+        for sentinel in &self.sentinels {
+            sentinel.command(&["SENTINEL", "REMOVE", MASTER_NAME])?;
+            let monitor = ["MONITOR", MASTER_NAME, "127.0.0.1", &primary_port, "2"];
+            sentinel.command(&[&["SENTINEL"], &monitor[..]].concat())?;
+            for (option, value) in OPTIONS {
+                sentinel.command(&["SENTINEL", "SET", MASTER_NAME, option, value])?;
+            }
+        }
+        self.wait_until_ok()
     }
 
     /// The URLs of the sentinels.
@@ -106,10 +122,9 @@ impl RedisSentinel {
     pub fn primary(&self) -> Result<&RedisServer, ServerError> {
         let reply = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME])?;
         let port = reply.items().get(1).and_then(Reply::int);
-        let primary = self
-            .data
-            .iter()
-            .find(|node| Some(i64::from(node.port())) == port);
+        let mut known = self.data.iter().zip(self.told_ports);
+        let primary = known.find(|(_, told)| Some(i64::from(*told)) == port);
+        let primary = primary.map(|(node, _)| node);
         primary.ok_or_else(|| ServerError::Protocol {
             command: "SENTINEL".to_owned(),
             reply: reply.to_string(),
@@ -132,12 +147,14 @@ impl RedisSentinel {
         &self,
         old: &RedisServer,
     ) -> Result<&RedisServer, ServerError> {
-        let old = old.port().to_string();
+        let mut known = self.data.iter().zip(self.told_ports);
+        let old = known.find(|(node, _)| node.port() == old.port());
+        let old = old.map(|(_, told)| told.to_string());
         wait_for("another primary", READY_LIMIT, || {
             for sentinel in self.answering() {
                 let reply =
                     sentinel.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME])?;
-                if reply.items().get(1).and_then(Reply::text).as_ref() == Some(&old) {
+                if reply.items().get(1).and_then(Reply::text) == old {
                     return Ok(Seen::NotYet(reply.to_string()));
                 }
             }
@@ -224,17 +241,34 @@ fn offset(replication: &BTreeMap<String, String>) -> u64 {
 }
 
 fn sentinel_of(flavour: Flavour, primary: u16) -> ServerBuilder {
-    RedisServer::builder(flavour)
+    let sentinel = RedisServer::builder(flavour)
         .with_mode(Mode::Sentinel)
         .with_config(format!(
             "sentinel monitor {MASTER_NAME} 127.0.0.1 {primary} 2"
-        ))
-        .with_config(format!("sentinel auth-user {MASTER_NAME} {ADMIN_USER}"))
-        .with_config(format!("sentinel auth-pass {MASTER_NAME} {ADMIN_PASSWORD}"))
-        .with_config(format!(
-            "sentinel down-after-milliseconds {MASTER_NAME} 500"
-        ))
-        .with_config(format!("sentinel failover-timeout {MASTER_NAME} 3000"))
+        ));
+    OPTIONS.iter().fold(sentinel, |sentinel, (option, value)| {
+        sentinel.with_config(format!("sentinel {option} {MASTER_NAME} {value}"))
+    })
+}
+
+/// What the sentinels are told of the primary besides where it is.
+const OPTIONS: [(&str, &str); 4] = [
+    ("auth-user", ADMIN_USER),
+    ("auth-pass", ADMIN_PASSWORD),
+    ("down-after-milliseconds", "500"),
+    ("failover-timeout", "3000"),
+];
+
+fn wait_until_following(replica: &RedisServer) -> Result<(), ServerError> {
+    wait_for("the replica to follow", READY_LIMIT, || {
+        let mut info = replica.info("replication")?;
+        let status = info.remove("master_link_status").unwrap_or_default();
+        Ok(if status == "up" {
+            Seen::Ready(())
+        } else {
+            Seen::NotYet(status)
+        })
+    })
 }
 
 /// Makes a sentinel look several times a second, not every one to ten seconds: it learns sooner what came back.

@@ -34,6 +34,7 @@ pub struct RedisServer {
     child: Mutex<Option<WatchedChild>>,
     dir: TempDir,
     lease: PortLease,
+    tls_lease: Option<PortLease>,
 }
 
 impl RedisServer {
@@ -67,6 +68,31 @@ impl RedisServer {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.lease.port()
+    }
+
+    /// The port on which it speaks TLS, if it [does](ServerBuilder::with_tls).
+    #[must_use]
+    pub fn tls_port(&self) -> Option<u16> {
+        self.tls_lease.as_ref().map(PortLease::port)
+    }
+
+    /// The port that other servers and clients are told.
+    pub(super) fn told_port(&self) -> u16 {
+        self.tls_port().unwrap_or_else(|| self.port())
+    }
+
+    /// The port that others are told, on 127.0.0.1.
+    pub(super) fn told_addr(&self) -> SocketAddr {
+        self.tls_lease.as_ref().unwrap_or(&self.lease).addr()
+    }
+
+    /// `redis` or `rediss`: what others speak on the port that they are told.
+    pub(super) fn told_scheme(&self) -> &'static str {
+        if self.tls_lease.is_some() {
+            "rediss"
+        } else {
+            "redis"
+        }
     }
 
     /// `redis://127.0.0.1:port`, with the default user's password if it has one.
@@ -184,11 +210,13 @@ impl RedisServer {
         let flavour = builder.flavour();
         let program = flavour.locate()?;
         let lease = PortLease::acquire()?;
+        let tls_lease = builder.has_tls().then(PortLease::acquire).transpose()?;
+        let tls_port = tls_lease.as_ref().map(PortLease::port);
         let dir = tempfile::Builder::new()
             .prefix("limiter-testkit-")
             .tempdir()
             .map_err(ServerError::io("make a directory for the server"))?;
-        let config = builder.config(lease.port(), version_of(&program)?);
+        let config = builder.config(lease.port(), tls_port, version_of(&program)?);
         let server = Self {
             flavour,
             mode: builder.mode(),
@@ -200,6 +228,7 @@ impl RedisServer {
             child: Mutex::new(None),
             dir,
             lease,
+            tls_lease,
         };
         *lock(&server.child) = Some(server.spawn_child()?);
         Ok(server)

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use super::admin::{ADMIN_PASSWORD, ADMIN_USER};
 use super::{Flavour, RedisServer, ServerError};
@@ -25,7 +26,15 @@ pub struct ServerBuilder {
     flavour: Flavour,
     mode: Mode,
     password: Option<String>,
+    tls: Option<TlsFiles>,
     lines: Vec<String>,
+}
+
+/// What a server shows to those that it speaks TLS with, and trusts of those that it calls itself.
+#[derive(Clone, Debug)]
+pub(super) struct TlsFiles {
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 impl ServerBuilder {
@@ -34,6 +43,7 @@ impl ServerBuilder {
             flavour,
             mode: Mode::Data,
             password: None,
+            tls: None,
             lines: Vec::new(),
         }
     }
@@ -81,6 +91,24 @@ impl ServerBuilder {
         self.with_config(format!("replicaof {} {}", primary.ip(), primary.port()))
     }
 
+    /// Makes the server listen for TLS, too, on a port of its own, with a certificate in PEM that is its own authority.
+    /// Nodes of a cluster, and sentinels with what they watch, speak TLS among each other then, and name the ports of TLS
+    /// to clients. The kit itself goes on with the plain port.
+    #[must_use]
+    pub fn with_tls(mut self, certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Self {
+        self.tls = Some(TlsFiles {
+            certificate: certificate.as_ref().to_owned(),
+            key: key.as_ref().to_owned(),
+        });
+        self
+    }
+
+    /// Takes TLS from another builder.
+    pub(super) fn with_tls_of(mut self, other: &Self) -> Self {
+        self.tls.clone_from(&other.tls);
+        self
+    }
+
     /// Starts the server and waits until it answers.
     ///
     /// # Errors
@@ -114,8 +142,12 @@ impl ServerBuilder {
         self.password.as_deref()
     }
 
-    /// The configuration file of a server of `version` on `port`.
-    pub(super) fn config(&self, port: u16, version: (u32, u32)) -> String {
+    pub(super) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The configuration file of a server of `version` on `port`, and on `tls_port` if it has TLS.
+    pub(super) fn config(&self, port: u16, tls_port: Option<u16>, version: (u32, u32)) -> String {
         let mut lines = vec![
             format!("port {port}"),
             "bind 127.0.0.1".to_owned(),
@@ -128,9 +160,28 @@ impl ServerBuilder {
         if self.mode == Mode::ClusterNode {
             lines.extend(CLUSTER_LINES.map(str::to_owned));
         }
+        if let (Some(files), Some(tls_port)) = (&self.tls, tls_port) {
+            lines.extend(self.tls_lines(files, tls_port));
+        }
         lines.extend(self.lines.iter().cloned());
         lines.push(String::new());
         lines.join("\n")
+    }
+
+    fn tls_lines(&self, files: &TlsFiles, port: u16) -> Vec<String> {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        let mut lines = vec![
+            format!("tls-port {port}"),
+            format!("tls-cert-file {certificate}"),
+            format!("tls-key-file {key}"),
+            format!("tls-ca-cert-file {certificate}"),
+            "tls-auth-clients no".to_owned(),
+            "tls-replication yes".to_owned(),
+        ];
+        if self.mode == Mode::ClusterNode {
+            lines.push("tls-cluster yes".to_owned());
+        }
+        lines
     }
 
     fn data_lines(&self, version: (u32, u32)) -> Vec<String> {

@@ -56,7 +56,7 @@ impl<'a> SlotMigration<'a> {
         if keys.items().is_empty() {
             return Ok(0);
         }
-        let port = self.to.port().to_string();
+        let port = self.to.told_port().to_string();
         let head = ["MIGRATE", "127.0.0.1", &port, "", "0", MIGRATE_LIMIT_MS];
         let tail = ["AUTH2", ADMIN_USER, ADMIN_PASSWORD, "KEYS"];
         let words = head
