@@ -76,6 +76,7 @@ impl fmt::Display for PlanName {
 }
 
 impl PartialEq for PlanName {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 || self.0.eq_ignore_ascii_case(&other.0)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use limiter_core::{Clock, RandomSource};
 
+use crate::store_clock::StoreClock;
 use crate::{MemoryAbuseStore, MemoryStore, SystemClock, SystemRandom};
 
 /// Builds a [`MemoryStore`] or a [`MemoryAbuseStore`].
@@ -99,7 +100,7 @@ impl MemoryStoreBuilder {
     }
 
     pub(crate) fn build_checked(self) -> MemoryStore {
-        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let clock = StoreClock::new(self.clock);
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         MemoryStore::with(self.max_keys, clock, random)
     }

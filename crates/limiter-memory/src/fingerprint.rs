@@ -1,21 +1,29 @@
 //! [`Fingerprint`]: 128 keyed bits that stand for a key.
 
-use std::hash::{Hash, Hasher};
-
 use limiter_core::{Key, PlanName};
-use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
+use smallvec::SmallVec;
+
+use crate::sip_hash::SipHash;
 
 /// 128 bits of a key under the secret of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fingerprint {
-    /// Says where in its shard's table the key lives. Never zero.
+    /// Says where the key lives: its low bits in which shard, its high bits where in the shard's table. Never zero.
     pub(crate) place: u64,
-    /// Its low bits say in which shard.
     pub(crate) rest: u64,
 }
 
+/// A fingerprint of which the rest is still to be worked out.
+///
+/// The place is all it takes to find the shard. To lock that is a wait for memory, during which the processor has time to
+/// work out the rest.
+pub(crate) struct Half {
+    pub(crate) place: u64,
+    hash: SipHash,
+}
+
 /// The random secret of one store: who does not know it can neither make keys collide nor crowd a shard.
-pub(crate) struct Secret(SipHasher13);
+pub(crate) struct Secret(SipHash);
 
 impl Secret {
     /// Draws a secret from the operating system, by way of std's own defence against hash flooding.
@@ -34,27 +42,47 @@ impl Secret {
     }
 
     fn new(first: u64, second: u64) -> Self {
-        Self(SipHasher13::new_with_keys(first, second))
+        Self(SipHash::keyed(first, second))
     }
 
-    pub(crate) fn fingerprint(&self, key: &Key) -> Fingerprint {
-        self.0.hash(key.as_bytes()).into()
+    /// Begins to work out the fingerprint of a key.
+    #[inline]
+    pub(crate) fn half(&self, key: &Key) -> Half {
+        self.half_of(key.as_bytes())
     }
 
     /// Stands for a key under a policy, whatever the case of its name.
     pub(crate) fn fingerprint_under(&self, policy: &PlanName, key: &Key) -> Fingerprint {
-        let mut hasher = self.0;
-        policy.hash(&mut hasher);
-        hasher.write(key.as_bytes());
-        hasher.finish128().into()
+        let mut bytes: SmallVec<[u8; 128]> = SmallVec::new();
+        bytes.extend(
+            policy
+                .as_str()
+                .bytes()
+                .map(|byte| byte.to_ascii_lowercase()),
+        );
+        bytes.push(NO_BYTE_OF_A_NAME);
+        bytes.extend_from_slice(key.as_bytes());
+        self.half_of(&bytes).whole()
+    }
+
+    #[inline]
+    fn half_of(&self, bytes: &[u8]) -> Half {
+        let mut hash = self.0;
+        let place = hash.first_word(bytes).max(1);
+        Half { place, hash }
     }
 }
 
-impl From<Hash128> for Fingerprint {
-    fn from(hash: Hash128) -> Self {
-        Self {
-            place: hash.h1.max(1),
-            rest: hash.h2,
+/// Parts a name from the key behind it.
+const NO_BYTE_OF_A_NAME: u8 = 0;
+
+impl Half {
+    /// Works out the rest.
+    #[inline]
+    pub(crate) fn whole(self) -> Fingerprint {
+        Fingerprint {
+            place: self.place,
+            rest: self.hash.second_word(),
         }
     }
 }
@@ -67,12 +95,10 @@ mod tests {
     fn stores_have_secrets_of_their_own() {
         let key = Key::new("user:42").unwrap();
         let (one, other) = (Secret::random(), Secret::random());
-        assert_eq!(one.fingerprint(&key), one.fingerprint(&key));
-        assert_ne!(one.fingerprint(&key), other.fingerprint(&key));
-        assert_ne!(
-            one.fingerprint(&key),
-            one.fingerprint(&Key::new("user:43").unwrap())
-        );
+        let of = |secret: &Secret, key| secret.half(key).whole();
+        assert_eq!(of(&one, &key), of(&one, &key));
+        assert_ne!(of(&one, &key), of(&other, &key));
+        assert_ne!(of(&one, &key), of(&one, &Key::new("user:43").unwrap()));
     }
 
     #[test]

@@ -14,7 +14,9 @@ mod pages;
 #[cfg(feature = "sessions")]
 mod sessions;
 mod shard;
+mod sip_hash;
 mod store;
+mod store_clock;
 mod sync;
 mod system_clock;
 mod system_random;

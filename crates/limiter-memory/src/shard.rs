@@ -122,13 +122,15 @@ impl Shard {
         }
     }
 
-    /// Sweeps a little of the shard now and then; says whether it is time to visit another one.
+    /// Counts a call; says whether it is time to [`tend`](Self::tend) the shard.
     #[inline]
-    pub(crate) fn tend(&mut self, now: Timestamp, counters: &Counters) -> bool {
+    pub(crate) fn is_due_after_this_call(&mut self) -> bool {
         self.calls = self.calls.wrapping_add(1);
-        if !self.calls.is_multiple_of(CALLS_PER_SWEEP) {
-            return false;
-        }
+        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+    }
+
+    /// Sweeps a little of the shard; says whether it is time to visit another one.
+    pub(crate) fn tend(&mut self, now: Timestamp, counters: &Counters) -> bool {
         self.sweep(SLOTS_PER_SWEEP, now, counters);
         self.calls.is_multiple_of(CALLS_PER_VISIT)
     }

@@ -24,7 +24,14 @@ pub struct SystemClock {
     counter: quanta::Clock,
     started: u64,
     started_us: u64,
+    /// The length of a tick, as a part of 2^[`FRACTION_BITS`] microseconds.
+    tick: u64,
 }
+
+/// A tick may thus be as long as 256 microseconds.
+const FRACTION_BITS: u32 = 56;
+/// The length of a tick is found as that of so many bits' worth of ticks: less than a nanosecond in all is lost.
+const SAMPLE_BITS: u32 = 40;
 
 impl SystemClock {
     /// Reads the wall clock, for the last time.
@@ -34,11 +41,30 @@ impl SystemClock {
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
+        let sample_ns = counter.delta_as_nanos(0, 1 << SAMPLE_BITS);
+        let tick = (u128::from(sample_ns) << (FRACTION_BITS - SAMPLE_BITS)) / 1_000;
         Self {
+            tick: u64::try_from(tick).unwrap_or(u64::MAX),
             started: counter.raw(),
             started_us: u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX),
             counter,
         }
+    }
+
+    /// Reads the counter.
+    #[inline]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.counter.raw()
+    }
+
+    /// Returns the moment at which the counter showed `ticks`.
+    #[inline]
+    pub(crate) fn moment(&self, ticks: u64) -> Timestamp {
+        let elapsed = ticks.saturating_sub(self.started);
+        let elapsed_us = (u128::from(elapsed) * u128::from(self.tick)) >> FRACTION_BITS;
+        let elapsed_us = u64::try_from(elapsed_us).unwrap_or(u64::MAX);
+        let now_us = self.started_us.saturating_add(elapsed_us);
+        Timestamp::from_micros(now_us).unwrap_or(Timestamp::MAX)
     }
 }
 
@@ -50,11 +76,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let elapsed_ns = self
-            .counter
-            .delta_as_nanos(self.started, self.counter.raw());
-        let now_us = self.started_us.saturating_add(elapsed_ns / 1_000);
-        Timestamp::from_micros(now_us).unwrap_or(Timestamp::MAX)
+        self.moment(self.ticks())
     }
 }
 
@@ -62,6 +84,19 @@ impl Clock for SystemClock {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn ticks_are_as_long_as_the_counter_says() {
+        let clock = SystemClock::new();
+        for bits in [0, 10, 20, 30, 40, 50] {
+            let ticks = clock.started + (1 << bits);
+            let us = clock.moment(ticks).as_micros() - clock.started_us;
+            let counted_us = clock.counter.delta_as_nanos(clock.started, ticks) / 1_000;
+            let apart_us = us.abs_diff(counted_us);
+            assert!(apart_us <= 2, "2^{bits} ticks: {us} and {counted_us} us");
+        }
+        assert_eq!(clock.moment(0).as_micros(), clock.started_us);
+    }
 
     #[test]
     fn it_starts_at_the_wall_clock_and_goes_forward() {

@@ -173,7 +173,7 @@ impl MemoryAbuseStore {
         policy: &AbusePolicy,
     ) -> (MutexGuard<'_, AttemptShard>, Fingerprint, Timestamp) {
         let key = self.secret.fingerprint_under(policy.name(), key);
-        let shard = lock(&self.shards[low_bits(key.rest) & (self.shards.len() - 1)]);
+        let shard = lock(&self.shards[low_bits(key.place) & (self.shards.len() - 1)]);
         (shard, key, self.clock.now())
     }
 
