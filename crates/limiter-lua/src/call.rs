@@ -70,9 +70,9 @@ impl<'a> Call<'a> {
         draw: Draw,
     ) -> Result<Self, InvalidRequest> {
         let call = Self::new(Op::Acquire, layout, key, plans, cost, draw)?;
-        Ok(match plans {
-            [plan] => call.for_one(plan),
-            _ => call.for_chain(),
+        Ok(match call.short_way() {
+            Some(script) => call.for_token_buckets(script),
+            None => call.for_chain(),
         })
     }
 
@@ -130,15 +130,23 @@ impl<'a> Call<'a> {
         self
     }
 
-    fn for_one(mut self, plan: &Plan) -> Self {
-        match plan.limit() {
-            Limit::TokenBucket(rule) if plan.is_enforced() && is_compact(rule) => {
-                self.script = Script::TokenBucket;
+    /// Returns the script of few token buckets, if that is what the plans are.
+    fn short_way(&self) -> Option<Script> {
+        let is_known = |plan: &Plan| match plan.limit() {
+            Limit::TokenBucket(rule) => plan.is_enforced() && is_compact(rule),
+            _ => false,
+        };
+        Script::for_token_buckets(self.plans.len()).filter(|_| self.plans.iter().all(is_known))
+    }
+
+    fn for_token_buckets(mut self, script: Script) -> Self {
+        self.script = script;
+        for plan in self.plans {
+            if let Limit::TokenBucket(rule) = plan.limit() {
                 push_compact_bucket(&mut self.packed, rule, self.cost);
-                self
             }
-            _ => self.for_chain(),
         }
+        self
     }
 
     fn for_chain(mut self) -> Self {
@@ -191,7 +199,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`BadReply`] if the reply is none of the script's, or the state in it is none of this version's.
     pub fn answer(&self, reply: &[u8]) -> Result<Answer<'a>, BadReply> {
-        if self.script == Script::TokenBucket && reply == b"?" {
+        if self.script != Script::Chain && reply == b"?" {
             return Ok(Answer::Ask(Box::new(self.clone().for_chain())));
         }
         let malformed = || BadReply::Malformed { len: reply.len() };

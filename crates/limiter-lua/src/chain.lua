@@ -74,7 +74,7 @@ for i = 1, plans do
   local admits, after, slot, old_slot = true, nil, -1, -1
 
   if op == 1 and tag == 0x11 and (form == 0x11 or not state) then
-    -- Twin of limiter_core::math::token_bucket, for what is commonest: as in token_bucket.lua.
+    -- Twin of limiter_core::math::token_bucket, for what is commonest: as in token_buckets.lua.
     local period, rest, cost
     shadow, period, rest, cost, at = read('>xBI4I5I5', call, at)
     local seen, debt, covered = now, 0, 0

@@ -15,8 +15,12 @@ use std::sync::LazyLock;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Script {
-    /// Decides one request under one token bucket of the compact form.
-    TokenBucket,
+    /// Decides one request under one enforced token bucket of the compact form.
+    OneTokenBucket,
+    /// Decides one request under two such.
+    TwoTokenBuckets,
+    /// Decides one request under three such.
+    ThreeTokenBuckets,
     /// Decides, peeks or refunds under any chain of plans.
     Chain,
     /// Records, reads, forgives or unblocks attempts under a policy.
@@ -35,62 +39,158 @@ pub enum Script {
     Feed,
 }
 
-static TOKEN_BUCKET_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::TokenBucket));
-static CHAIN_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Chain));
-static ABUSE_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Abuse));
+/// What a server is sent.
+struct Written {
+    text: String,
+    sha1: String,
+}
+
+impl From<String> for Written {
+    fn from(text: String) -> Self {
+        let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
+        Self { text, sha1 }
+    }
+}
+
+#[cfg(not(feature = "sessions"))]
+const COUNT: usize = Script::ALL.len();
 #[cfg(feature = "sessions")]
-static VISIT_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Visit));
-#[cfg(feature = "sessions")]
-static SIGNALS_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Signals));
-#[cfg(feature = "sessions")]
-static INDEX_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Index));
-#[cfg(feature = "sessions")]
-static FEED_SHA1: LazyLock<String> = LazyLock::new(|| sha1_of(Script::Feed));
+const COUNT: usize = Script::ALL.len() + Script::SESSIONS.len();
+
+/// The scripts, in the order of the variants.
+static ALONE: LazyLock<[Written; COUNT]> = LazyLock::new(|| {
+    [
+        token_buckets(1).into(),
+        token_buckets(2).into(),
+        token_buckets(3).into(),
+        include_str!("chain.lua").to_owned().into(),
+        include_str!("abuse.lua").to_owned().into(),
+        #[cfg(feature = "sessions")]
+        include_str!("sessions/visit.lua").to_owned().into(),
+        #[cfg(feature = "sessions")]
+        include_str!("sessions/signals.lua").to_owned().into(),
+        #[cfg(feature = "sessions")]
+        include_str!("sessions/index.lua").to_owned().into(),
+        #[cfg(feature = "sessions")]
+        include_str!("sessions/feed.lua").to_owned().into(),
+    ]
+});
+
+/// The same, for several calls at once.
+static IN_BATCHES: LazyLock<[Written; COUNT]> = LazyLock::new(|| {
+    let in_batches = |alone: &Written| {
+        let text = include_str!("batch.lua").replace("<<script>>", &alone.text);
+        Written::from(text)
+    };
+    ALONE.each_ref().map(in_batches)
+});
 
 impl Script {
     /// Every script of the limiters, for those who load them beforehand.
-    pub const ALL: [Self; 3] = [Self::TokenBucket, Self::Chain, Self::Abuse];
+    pub const ALL: [Self; 5] = [
+        Self::OneTokenBucket,
+        Self::TwoTokenBuckets,
+        Self::ThreeTokenBuckets,
+        Self::Chain,
+        Self::Abuse,
+    ];
     /// Every script of sessions.
     #[cfg(feature = "sessions")]
     pub const SESSIONS: [Self; 4] = [Self::Visit, Self::Signals, Self::Index, Self::Feed];
 
+    /// Returns the script that decides one request under so many enforced token buckets of the compact form, if there is one.
+    #[must_use]
+    pub const fn for_token_buckets(plans: usize) -> Option<Self> {
+        match plans {
+            1 => Some(Self::OneTokenBucket),
+            2 => Some(Self::TwoTokenBuckets),
+            3 => Some(Self::ThreeTokenBuckets),
+            _ => None,
+        }
+    }
+
     /// Returns the text, as `SCRIPT LOAD` takes it.
     #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::TokenBucket => include_str!("token_bucket.lua"),
-            Self::Chain => include_str!("chain.lua"),
-            Self::Abuse => include_str!("abuse.lua"),
-            #[cfg(feature = "sessions")]
-            Self::Visit => include_str!("sessions/visit.lua"),
-            #[cfg(feature = "sessions")]
-            Self::Signals => include_str!("sessions/signals.lua"),
-            #[cfg(feature = "sessions")]
-            Self::Index => include_str!("sessions/index.lua"),
-            #[cfg(feature = "sessions")]
-            Self::Feed => include_str!("sessions/feed.lua"),
-        }
+    pub fn text(self) -> &'static str {
+        &self.among(&ALONE).text
     }
 
     /// Returns the SHA1 of the text in hexadecimal, as `EVALSHA` takes it.
     #[must_use]
     pub fn sha1(self) -> &'static str {
-        match self {
-            Self::TokenBucket => &TOKEN_BUCKET_SHA1,
-            Self::Chain => &CHAIN_SHA1,
-            Self::Abuse => &ABUSE_SHA1,
-            #[cfg(feature = "sessions")]
-            Self::Visit => &VISIT_SHA1,
-            #[cfg(feature = "sessions")]
-            Self::Signals => &SIGNALS_SHA1,
-            #[cfg(feature = "sessions")]
-            Self::Index => &INDEX_SHA1,
-            #[cfg(feature = "sessions")]
-            Self::Feed => &FEED_SHA1,
-        }
+        &self.among(&ALONE).sha1
+    }
+
+    /// Returns the text of `batch.lua` around the script, which runs several calls as one.
+    #[must_use]
+    pub fn batch_text(self) -> &'static str {
+        &self.among(&IN_BATCHES).text
+    }
+
+    /// Returns the SHA1 of [`batch_text`](Self::batch_text).
+    #[must_use]
+    pub fn batch_sha1(self) -> &'static str {
+        &self.among(&IN_BATCHES).sha1
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "there is one for each variant")]
+    const fn among(self, all: &'static [Written; COUNT]) -> &'static Written {
+        &all[self as usize]
     }
 }
 
-fn sha1_of(script: Script) -> String {
-    sha1_smol::Sha1::from(script.text()).digest().to_string()
+/// Writes the script for so many plans, as its template says.
+fn token_buckets(plans: usize) -> String {
+    let template = include_str!("token_buckets.lua");
+    // The comment that explains the marks has some itself.
+    let (comment, code) = template.split_once("\n\n").unwrap_or(("", template));
+    let mut text = format!("{comment}\n\n");
+    for part in code.split("<<") {
+        let Some((repeated, rest)) = part.split_once(">>") else {
+            text.push_str(part);
+            continue;
+        };
+        let (each, between) = repeated.rsplit_once('|').unwrap_or((repeated, ""));
+        let all = (1..=plans).map(|plan| each.replace('$', &plan.to_string()));
+        text.push_str(&all.collect::<Vec<_>>().join(between));
+        text.push_str(rest);
+    }
+    // One field needs no list.
+    text.replace(
+        "unpack(call('HMGET', key, field1))",
+        "call('HGET', key, field1)",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_has_its_own_text() {
+        let begins = |script: Script, name| script.text().starts_with(&format!("-- {name}.lua: "));
+        for script in Script::ALL.into_iter().take(3) {
+            assert!(begins(script, "token_buckets"));
+        }
+        assert!(begins(Script::Chain, "chain") && begins(Script::Abuse, "abuse"));
+        #[cfg(feature = "sessions")]
+        for (script, name) in Script::SESSIONS
+            .into_iter()
+            .zip(["visit", "signals", "index", "feed"])
+        {
+            assert!(begins(script, name));
+        }
+    }
+
+    #[test]
+    fn a_template_is_written_out_for_each_plan() {
+        for plans in 1..=3 {
+            let text = Script::for_token_buckets(plans).map_or("", Script::text);
+            let code = text.split_once("\n\n").map_or("", |(_, code)| code);
+            assert!(!code.contains("<<") && !code.contains(">>") && !code.contains('$'));
+            assert_eq!(code.matches("return '?' end").count(), 2 * plans, "{text}");
+            assert_eq!(code.contains("HMGET"), plans > 1, "{text}");
+        }
+        assert_eq!(Script::for_token_buckets(4), None);
+    }
 }

@@ -101,6 +101,15 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Returns the script to run, if it is one.
+    #[must_use]
+    pub const fn script_to_run(&self) -> Option<Script> {
+        match self.what {
+            What::Script(script) => Some(script),
+            What::Command(_) => None,
+        }
+    }
+
     /// Returns how many arguments stand before the key.
     #[must_use]
     pub const fn key_at(&self) -> u8 {

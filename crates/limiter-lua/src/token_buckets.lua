@@ -1,0 +1,59 @@
+-- token_buckets.lua: decide one request under a few enforced token buckets of the compact form, the commonest call there is.
+-- Twin of limiter_core::math::token_bucket. Change both; prop_lua_agrees_with_the_model must pass. What this script does
+-- not know it leaves to chain.lua, which does all of this too, more slowly.
+-- A template: what stands between << and >> is written once for each plan, with its number for $, and what comes after the
+-- last | between two of them. To loop over the plans instead takes a server half as long again for each.
+-- Why Lua: read, decide and write must be one step; MULTI cannot branch on what it read.
+-- KEYS[1]    hash of the identity, as in chain.lua
+-- ARGV[1]    packed, big-endian, for each plan: period_us u32 (one token), rest_us u40 (capacity - cost tokens), cost_us u40
+-- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
+-- State      0x11, seen_us u56, debt_us u40, period_us u32: full again debt_us after seen_us
+-- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), for each plan the state before this call or one
+--            zero byte; or '?' if a state is of another form: nothing was done, ask chain.lua
+-- TTL        as in chain.lua
+-- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
+
+local key, call, read, write = KEYS[1], redis.call, struct.unpack, struct.pack
+local <<field$|, >>, seconds, micros = unpack(ARGV, 2)
+local <<period$, rest$, cost$|, >> = read('><<I4I5I5|>>', ARGV[1])
+local <<state$|, >> = unpack(call('HMGET', key, <<field$|, >>))
+local time = seconds and {seconds, micros} or call('TIME')
+local now = time[1] * 1000000 + time[2]
+local old_end, new_end, sign = 0, 0, '+'
+
+<<local seen$, debt$ = now, 0
+if state$ then
+  if #state$ ~= 17 then return '?' end
+  local tag, seen, debt, period = read('>BI7I5I4', state$)
+  if tag ~= 0x11 then return '?' end
+  local full_at = seen + debt
+  if full_at > old_end then old_end = full_at end
+  if now < seen then seen$ = seen end
+  if full_at > seen$ then debt$ = full_at - seen$ end
+  if period ~= period$ then debt$ = math.ceil(debt$ / period) * period$ end
+end
+if debt$ > rest$ then sign = '-' end
+debt$ = debt$ + cost$
+if seen$ + debt$ > new_end then new_end = seen$ + debt$ end
+|
+>>
+if sign == '+' then
+  local wait_ms, ttl
+  -- The TTL covers what is full again before the slot ends in which the last of the states is.
+  if new_end >= old_end - old_end % 5000000 + 5000000 then
+    wait_ms = (new_end - new_end % 5000000 - now + now % 1000) / 1000 + (seconds and 3606000 or 6000)
+    ttl = call('PTTL', key)
+  end
+  call('HSET', key, <<field$, write('>BI7I5I4', 0x11, seen$, debt$, period$)|, >>)
+  if ttl and ttl < wait_ms then
+    local set = redis.pcall('PEXPIRE', key, wait_ms)
+    if type(set) == 'table' then
+      -- Not permitted. The call is refused as a whole, and a new key must not stay for ever. Not the other way round: once a
+      -- script has written anything, a server that lacks memory lets it go on.
+      <<if state$ then call('HSET', key, field$, state$) else call('HDEL', key, field$) end|
+      >>
+      return set
+    end
+  end
+end
+return time[1] .. ' ' .. time[2] .. sign .. <<(state$ or '\0')| .. >>
