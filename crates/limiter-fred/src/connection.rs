@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use fred::clients::{Client, WithOptions};
+use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::ClientLike;
 use fred::types::config::{Options, Server};
 use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
-use limiter_lua::{Job, Route};
+use futures_util::future::join_all;
+use limiter_lua::{Failure, Fault, Job, Redirect, Script};
+
+use crate::batch::{Batch, Group, grouped};
+use crate::error::failure;
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
@@ -16,6 +20,14 @@ pub(crate) struct Connection {
     options: Options,
     /// The task of a client that the store made; it ends with the connection.
     task: Option<Arc<ConnectHandle>>,
+}
+
+/// One command, and what it is sent with.
+pub(crate) struct Command {
+    pub(crate) verb: CustomCommand,
+    pub(crate) args: Vec<Value>,
+    /// The script that is called by its name, and how many keys it has.
+    pub(crate) script: Option<(Script, u8)>,
 }
 
 impl Connection {
@@ -36,27 +48,64 @@ impl Connection {
         }
     }
 
-    /// Sends `job` as `route` says, and returns its reply.
-    pub(crate) async fn send(&self, job: &Job<'_>, route: &Route) -> Result<Value, Error> {
-        let (command, args) = command(job, route.with_text);
+    /// Sends `command`, and returns its reply.
+    pub(crate) async fn send(&self, Command { verb, args, .. }: Command) -> Result<Value, Error> {
         // The futures of fred are large, and would be moved with ours. Our own client is told all of this already, but for
         // where a cluster's key is.
         if self.task.is_some() && !self.is_cluster() {
-            return Box::pin(self.client.custom(command, args)).await;
+            return Box::pin(self.client.custom(verb, args)).await;
         }
-        let client = self.client_for(&command, route);
-        Box::pin(client.custom(command, args)).await
+        let options = self.options_for(&verb, None);
+        let client = self.client.with_options(&options);
+        Box::pin(client.custom(verb, args)).await
     }
 
-    /// Returns the client, told where to send a command.
-    fn client_for(&self, command: &CustomCommand, route: &Route) -> WithOptions<Client> {
-        let node = route.redirect.as_ref();
-        // fred looks for the key where the options say, whatever the command says.
-        self.client.with_options(&Options {
-            cluster_hash: Some(command.cluster_hash.clone()),
+    /// Sends `commands` to one server in one go, and returns their replies. Calls of one script are sent as one.
+    pub(crate) async fn send_all(&self, commands: Vec<Command>) -> Vec<Result<Value, Error>> {
+        let groups = grouped(commands).into_iter();
+        let replies = join_all(groups.map(|group| self.send_group(group))).await;
+        let mut replies = replies.concat();
+        replies.sort_by_key(|(place, _)| *place);
+        replies.into_iter().map(|(_, reply)| reply).collect()
+    }
+
+    /// Sends the commands of a group, and returns their replies with their places.
+    async fn send_group(&self, group: Group) -> Vec<(usize, Result<Value, Error>)> {
+        let replies = match Batch::of(group.script, group.commands) {
+            Ok(batch) => self.send_batch(&batch).await,
+            Err(commands) => join_all(commands.into_iter().map(|command| self.send(command))).await,
+        };
+        group.places.into_iter().zip(replies).collect()
+    }
+
+    async fn send_batch(&self, batch: &Batch) -> Vec<Result<Value, Error>> {
+        let mut reply = self.send(batch.command(false)).await;
+        if let Err(error) = &reply
+            && failure(error) == Failure::Reply(Fault::NoScript)
+        {
+            reply = self.send(batch.command(true)).await;
+        }
+        batch.replies(reply)
+    }
+
+    /// Sends `command` to the node that another named.
+    pub(crate) async fn send_to(
+        &self,
+        Command { verb, args, .. }: Command,
+        node: &Redirect,
+    ) -> Result<Value, Error> {
+        let options = self.options_for(&verb, Some(node));
+        let client = self.client.with_options(&options);
+        client.custom(verb, args).await
+    }
+
+    /// Returns how a command of its own is sent. fred looks for the key where the options say, whatever the command says.
+    fn options_for(&self, verb: &CustomCommand, node: Option<&Redirect>) -> Options {
+        Options {
+            cluster_hash: Some(verb.cluster_hash.clone()),
             cluster_node: node.map(|node| Server::new(node.host.as_str(), node.port)),
             ..self.options.clone()
-        })
+        }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -76,16 +125,20 @@ impl Connection {
     }
 }
 
-fn command(job: &Job<'_>, with_text: bool) -> (CustomCommand, Vec<Value>) {
+pub(crate) fn command(job: &Job<'_>, with_text: bool) -> Command {
     let hash = ClusterHash::Offset(job.key_at().into());
-    let command = CustomCommand::new_static(job.verb(with_text), hash, false);
     let mut args = Vec::with_capacity(8);
     if let Some(script) = job.script_arg(with_text) {
         args.extend([Value::from_static_str(script), i64::from(job.keys()).into()]);
     }
     args.push(bytes(job.key()));
     args.extend(job.rest().map(bytes));
-    (command, args)
+    let by_name = job.script_to_run().filter(|_| !with_text);
+    Command {
+        verb: CustomCommand::new_static(job.verb(with_text), hash, false),
+        args,
+        script: by_name.map(|script| (script, job.keys())),
+    }
 }
 
 fn bytes(bytes: &[u8]) -> Value {

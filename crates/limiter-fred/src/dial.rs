@@ -7,10 +7,10 @@ use fred::error::{Error, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::types::config::{Config, ReconnectPolicy, TcpConfig, UnresponsiveConfig};
 use fred::types::{Builder, Value};
-use limiter_lua::{Driver, Failure, Fault, Job, Reply, Route, Settings};
+use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Reply, Settings};
 use tokio::time::timeout;
 
-use crate::connection::Connection;
+use crate::connection::{Command, Connection, command};
 use crate::error::failure;
 
 /// How often a cluster client tries a node again that it lost, and how far apart at most, in milliseconds.
@@ -87,6 +87,7 @@ impl Dial {
 
 impl Driver for Dial {
     type Connection = Connection;
+    type Command = Command;
     type Reply = Value;
     type Error = Error;
 
@@ -115,12 +116,31 @@ impl Driver for Dial {
         }
     }
 
-    async fn send(
+    fn command(job: &Job<'_>, with_text: bool) -> Command {
+        command(job, with_text)
+    }
+
+    async fn send(connection: &mut Connection, command: Command) -> Result<Value, Error> {
+        connection.send(command).await
+    }
+
+    async fn send_all(
         connection: &mut Connection,
-        job: &Job<'_>,
-        route: &Route,
+        commands: Vec<Command>,
+    ) -> Vec<Result<Value, Error>> {
+        connection.send_all(commands).await
+    }
+
+    async fn send_to(
+        connection: &mut Connection,
+        command: Command,
+        node: &Redirect,
     ) -> Result<Value, Error> {
-        connection.send(job, route).await
+        connection.send_to(command, node).await
+    }
+
+    fn lost() -> Error {
+        Error::new(ErrorKind::Canceled, "the connection was given up")
     }
 
     fn bytes(reply: &Value) -> Option<&[u8]> {

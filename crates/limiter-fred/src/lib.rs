@@ -2,6 +2,7 @@
 #![warn(clippy::pedantic)]
 
 mod attempts;
+mod batch;
 mod builder;
 mod connection;
 mod dial;

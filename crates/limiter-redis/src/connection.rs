@@ -1,7 +1,7 @@
 //! [`Connection`]: what calls are sent on.
 
-use limiter_lua::{Job, Redirect, Route};
-use redis::aio::{ConnectionManager, MultiplexedConnection};
+use limiter_lua::{Job, Redirect};
+use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, RedisResult, Value};
@@ -19,19 +19,41 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Sends `job` where and how `route` says, and returns its reply.
-    pub(crate) async fn send(&mut self, job: &Job<'_>, route: &Route) -> RedisResult<Value> {
-        let command = command(job, route.with_text);
-        match (self, &route.redirect) {
-            (Self::Cluster(cluster), Some(redirect)) => {
-                Box::pin(send_to(cluster, command, redirect)).await
-            }
-            (Self::Cluster(cluster), None) => command.query_async(cluster).await,
-            (Self::Multiplexed(connection), _) => {
+    /// Sends `command`, and returns its reply.
+    pub(crate) async fn send(&mut self, command: Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Cluster(cluster) => command.query_async(cluster).await,
+            Self::Multiplexed(connection) => {
                 let reply = connection.send_packed_command(&command).await?;
                 reply.extract_error()
             }
-            (Self::Managed(connection), _) => command.query_async(connection).await,
+            Self::Managed(connection) => command.query_async(connection).await,
+        }
+    }
+
+    /// Sends `commands` in one go, and returns their replies.
+    pub(crate) async fn send_all(&mut self, commands: Vec<Cmd>) -> Vec<RedisResult<Value>> {
+        let count = commands.len();
+        let mut pipeline = redis::Pipeline::with_capacity(count);
+        for command in commands {
+            pipeline.add_command(command);
+        }
+        let replies = match self {
+            Self::Cluster(cluster) => cluster.req_packed_commands(&pipeline, 0, count).await,
+            Self::Multiplexed(one) => one.send_packed_commands(&pipeline, 0, count).await,
+            Self::Managed(one) => one.send_packed_commands(&pipeline, 0, count).await,
+        };
+        match replies {
+            Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
+            Err(error) => vec![Err(error); count],
+        }
+    }
+
+    /// Sends `command` to the node that another named.
+    pub(crate) async fn send_to(&mut self, command: Cmd, node: &Redirect) -> RedisResult<Value> {
+        match self {
+            Self::Cluster(cluster) => send_to(cluster, command, node).await,
+            _ => self.send(command).await,
         }
     }
 }
@@ -40,7 +62,7 @@ impl Connection {
 const ARGS: usize = 8;
 const BYTES: usize = 192;
 
-fn command(job: &Job<'_>, with_text: bool) -> Cmd {
+pub(crate) fn command(job: &Job<'_>, with_text: bool) -> Cmd {
     let mut command = Cmd::with_capacity(ARGS, BYTES);
     command.arg(job.verb(with_text));
     if let Some(script) = job.script_arg(with_text) {

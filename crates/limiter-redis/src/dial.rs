@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Reply, Route, Settings};
+use limiter_lua::{Driver, Failure, Fault, Job, Redirect, Reply, Settings};
 #[cfg(feature = "tls")]
 use redis::TlsCertificates;
 use redis::aio::MultiplexedConnection;
@@ -11,13 +11,13 @@ use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError,
     RedisResult, TlsMode, Value,
 };
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, command};
 use crate::endpoint::{Arrangement, Endpoint, InvalidEndpoint};
 use crate::error::{failure, failure_to_connect};
 
@@ -130,6 +130,7 @@ impl Dial {
 
 impl Driver for Dial {
     type Connection = Connection;
+    type Command = Cmd;
     type Reply = Value;
     type Error = RedisError;
 
@@ -157,8 +158,28 @@ impl Driver for Dial {
         }
     }
 
-    async fn send(connection: &mut Connection, job: &Job<'_>, route: &Route) -> RedisResult<Value> {
-        connection.send(job, route).await
+    fn command(job: &Job<'_>, with_text: bool) -> Cmd {
+        command(job, with_text)
+    }
+
+    async fn send(connection: &mut Connection, command: Cmd) -> RedisResult<Value> {
+        connection.send(command).await
+    }
+
+    async fn send_all(connection: &mut Connection, commands: Vec<Cmd>) -> Vec<RedisResult<Value>> {
+        connection.send_all(commands).await
+    }
+
+    async fn send_to(
+        connection: &mut Connection,
+        command: Cmd,
+        node: &Redirect,
+    ) -> RedisResult<Value> {
+        connection.send_to(command, node).await
+    }
+
+    fn lost() -> RedisError {
+        RedisError::from((ErrorKind::Io, "the connection was given up"))
     }
 
     fn bytes(reply: &Value) -> Option<&[u8]> {

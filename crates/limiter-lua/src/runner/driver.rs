@@ -6,25 +6,42 @@ use limiter_core::Cause;
 
 use crate::Fault;
 
-use super::{Failure, Job, Redirect, Reply, Route};
+use super::{Failure, Job, Redirect, Reply};
 
 /// A client of Redis: how it connects, sends, and says what went wrong. All that differs from client to client.
 pub trait Driver: Debug + Send + Sync + 'static {
     /// What jobs are sent on. Its clones are one connection.
     type Connection: Clone + Debug + Send + Sync + 'static;
+    /// One command, as the client takes it.
+    type Command: Send + 'static;
     /// What a server replies.
-    type Reply: Send;
+    type Reply: Send + 'static;
     /// What the client says went wrong.
     type Error: Clone + Debug + Into<Cause> + Send + Sync + 'static;
 
     /// Connects, in the time that the driver was told.
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
 
-    /// Sends `job` where and how `route` says, once, and returns the reply.
+    /// Makes the command of a job, with the text of its script if so told.
+    fn command(job: &Job<'_>, with_text: bool) -> Self::Command;
+
+    /// Sends a command, once, and returns the reply.
     fn send(
         connection: &mut Self::Connection,
-        job: &Job<'_>,
-        route: &Route,
+        command: Self::Command,
+    ) -> impl Future<Output = Result<Self::Reply, Self::Error>> + Send;
+
+    /// Sends commands to one server in one go, each once, and returns the reply to each in their order.
+    fn send_all(
+        connection: &mut Self::Connection,
+        commands: Vec<Self::Command>,
+    ) -> impl Future<Output = Vec<Result<Self::Reply, Self::Error>>> + Send;
+
+    /// Sends a command to the node that another named, once, and returns the reply.
+    fn send_to(
+        connection: &mut Self::Connection,
+        command: Self::Command,
+        node: &Redirect,
     ) -> impl Future<Output = Result<Self::Reply, Self::Error>> + Send;
 
     /// Returns the bytes of a reply that has some.
@@ -43,6 +60,9 @@ pub trait Driver: Debug + Send + Sync + 'static {
             other => other,
         }
     }
+
+    /// Returns what the client says of a connection that was lost with a command under way.
+    fn lost() -> Self::Error;
 
     /// Reads the node that a MOVED or ASK reply names, for a client that can be told where to send.
     fn redirect(_error: &Self::Error, _asking: bool) -> Option<Redirect> {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use limiter_core::StoreError;
 use tokio::sync::watch;
 
-use super::Driver;
+use super::gather::Gather;
+use super::{Driver, Job, Route};
 
 /// A connection that is made when it is first needed, and made anew when it breaks.
 ///
@@ -37,6 +38,7 @@ struct State<D: Driver> {
 #[derive(Debug)]
 pub(super) struct Live<D: Driver> {
     pub(super) connection: D::Connection,
+    gather: Arc<Gather<D>>,
     generation: u64,
 }
 
@@ -56,7 +58,25 @@ impl<D: Driver> Clone for Live<D> {
     fn clone(&self) -> Self {
         Self {
             connection: self.connection.clone(),
+            gather: Arc::clone(&self.gather),
             generation: self.generation,
+        }
+    }
+}
+
+impl<D: Driver> Live<D> {
+    /// Sends `job` where and how `route` says, once, and returns the reply.
+    pub(super) async fn send(
+        &mut self,
+        job: &Job<'_>,
+        route: &Route,
+    ) -> Result<D::Reply, D::Error> {
+        let command = D::command(job, route.with_text);
+        match &route.redirect {
+            Some(node) => Box::pin(D::send_to(&mut self.connection, command, node)).await,
+            // The commands of a pipeline go to one node.
+            None if D::is_cluster(&self.connection) => D::send(&mut self.connection, command).await,
+            None => self.gather.send(&mut self.connection, command).await,
         }
     }
 }
@@ -218,6 +238,7 @@ impl<D: Driver> Shared<D> {
                 state.generation += 1;
                 state.live = Some(Live {
                     connection,
+                    gather: Arc::new(Gather::new()),
                     generation: state.generation,
                 });
                 state.failed = None;

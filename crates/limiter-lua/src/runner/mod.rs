@@ -5,6 +5,7 @@ mod connections;
 mod deadline;
 mod driver;
 mod failure;
+mod gather;
 mod job;
 mod link;
 mod pool;

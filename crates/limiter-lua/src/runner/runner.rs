@@ -222,7 +222,7 @@ impl<D: Driver> Runner<D> {
             None => Box::pin(link.live()).await?,
         };
         sent.on(nth);
-        match D::send(&mut live.connection, job, route).await {
+        match live.send(job, route).await {
             Ok(reply) => {
                 link.note_answer();
                 Ok(reply)
@@ -271,7 +271,7 @@ impl<D: Driver> Runner<D> {
             let (next, link) = self.pool.pick();
             (nth, live) = (next, link.live().await?);
             sent.on(nth);
-            error = match D::send(&mut live.connection, job, &route).await {
+            error = match live.send(job, &route).await {
                 Ok(reply) => {
                     link.note_answer();
                     return Ok(reply);
