@@ -114,7 +114,10 @@ async fn slot_migration_under_load(client: Client) {
         PATIENT
     };
     let store = client.store(&cluster.address(), &layout, deadline);
-    recovers(&store, &bucket(10), FAIL_OVER).await;
+    if client == Client::Fred {
+        // A patient store connects in its first call.
+        recovers(&store, &bucket(10), FAIL_OVER).await;
+    }
     let users: Vec<_> = (0..8).map(|nth| key(&format!("user {nth}"))).collect();
     let slots: Vec<_> = users
         .iter()
