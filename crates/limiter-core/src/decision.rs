@@ -6,10 +6,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::math::Suppression;
-use crate::{Enforcement, Limit, Plan, PlanName, Source, StoreError, Verdict};
+use crate::{Enforcement, Limit, Plan, PlanName, PlanVerdict, Source, StoreError, Verdict};
 
-/// A chain of up to two plans allocates nothing.
-pub(crate) type FewPlans = SmallVec<[Plan; 2]>;
+/// One plan, the commonest chain, needs no memory of its own.
+pub(crate) type FewPlans = SmallVec<[Plan; 1]>;
 
 /// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,42 +101,35 @@ pub struct PlanDecision {
 }
 
 impl Decision {
-    /// Puts names and reasons to a verdict on `plans`, which are taken out.
-    pub(crate) fn from_verdict(plans: &mut FewPlans, verdict: &Verdict) -> Self {
-        let outcome = if verdict.admitted {
-            Outcome::Allowed
+    /// Puts names and reasons to a verdict on `plans`.
+    pub(crate) fn from_verdict(plans: FewPlans, verdict: &Verdict) -> Self {
+        let (outcome, reason) = if verdict.admitted {
+            (Outcome::Allowed, Reason::WithinLimits)
         } else {
-            denial(plans, verdict)
+            denied(&plans, verdict)
         };
-        let suppressed = verdict
-            .plans
-            .iter()
-            .any(|plan| !plan.admits && is_partial(plan.suppression));
-        let reason = match (verdict.admitted, suppressed) {
-            (true, _) => Reason::WithinLimits,
-            (false, true) => Reason::Suppressed,
-            (false, false) => Reason::LimitExceeded,
-        };
-        let mut told = SmallVec::new();
-        for (plan, verdict) in plans.drain(..).zip(&verdict.plans) {
-            let (name, limit, enforcement) = plan.into_parts();
-            told.push(PlanDecision {
-                name,
-                limit,
-                enforcement,
-                admits: verdict.admits,
-                remaining: verdict.remaining,
-                reset_after: verdict.reset_after,
-                retry_after: verdict.retry_after,
-                suppression: verdict.suppression,
-                restarted: verdict.restarted,
-            });
-        }
+        let each = plans.into_iter().zip(&verdict.plans);
         Self {
             outcome,
             source: verdict.source,
             reason,
-            plans: told,
+            plans: each
+                .map(|(plan, verdict)| PlanDecision::new(plan, verdict))
+                .collect(),
+        }
+    }
+
+    /// Does the same for one plan: the commonest chain, which nearly always has room, and needs no list.
+    #[inline]
+    pub(crate) fn from_verdict_on(plan: Plan, verdict: &Verdict) -> Self {
+        match verdict.plans.as_slice() {
+            [told] if verdict.admitted => Self {
+                outcome: Outcome::Allowed,
+                source: verdict.source,
+                reason: Reason::WithinLimits,
+                plans: SmallVec::from_buf([PlanDecision::new(plan, told)]),
+            },
+            _ => Self::from_verdict(FewPlans::from_buf([plan]), verdict),
         }
     }
 
@@ -152,6 +145,7 @@ impl Decision {
 
     /// Returns whether the request may go on.
     #[must_use]
+    #[inline]
     pub const fn is_allowed(&self) -> bool {
         matches!(self.outcome, Outcome::Allowed)
     }
@@ -193,9 +187,39 @@ impl Decision {
     /// Returns how each plan stands, in the order in which they were asked for; empty if the store failed and nothing
     /// stood in for it.
     #[must_use]
+    #[inline]
     pub fn plans(&self) -> &[PlanDecision] {
         &self.plans
     }
+}
+
+impl PlanDecision {
+    #[inline]
+    fn new(plan: Plan, verdict: &PlanVerdict) -> Self {
+        let (name, limit, enforcement) = plan.into_parts();
+        Self {
+            name,
+            limit,
+            enforcement,
+            admits: verdict.admits,
+            remaining: verdict.remaining,
+            reset_after: verdict.reset_after,
+            retry_after: verdict.retry_after,
+            suppression: verdict.suppression,
+            restarted: verdict.restarted,
+        }
+    }
+}
+
+#[cold]
+fn denied(plans: &[Plan], verdict: &Verdict) -> (Outcome, Reason) {
+    let by_lot = |plan: &PlanVerdict| !plan.admits && is_partial(plan.suppression);
+    let reason = if verdict.plans.iter().any(by_lot) {
+        Reason::Suppressed
+    } else {
+        Reason::LimitExceeded
+    };
+    (denial(plans, verdict), reason)
 }
 
 fn is_partial(suppression: Suppression) -> bool {

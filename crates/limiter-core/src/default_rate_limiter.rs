@@ -1,13 +1,16 @@
 //! [`DefaultRateLimiter`]: the orchestrator between plans, store and failure policy.
 
+use std::future::ready;
+use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::decision::FewPlans;
 use crate::{
-    CheckError, Cost, Decision, Key, LocalStore, NoObserver, Observer, Outcome, Plan, PlanName,
-    PlanRegistry, RateLimiter, RateLimiterRepository, Source, StoreError, Verdict, check_request,
+    CheckError, Cost, Decision, Key, LocalStore, Observer, Outcome, Plan, PlanName, PlanRegistry,
+    RateLimiter, RateLimiterRepository, Source, StoreError, Verdict, check_request,
 };
 
 /// What to do with a request when the store gives no verdict.
@@ -42,7 +45,7 @@ pub enum FailurePolicy {
 pub struct DefaultRateLimiter {
     registry: Arc<dyn PlanRegistry>,
     repository: Arc<dyn RateLimiterRepository>,
-    observer: Arc<dyn Observer>,
+    observer: Option<Arc<dyn Observer>>,
     policy: FailurePolicy,
 }
 
@@ -56,7 +59,7 @@ impl DefaultRateLimiter {
         Self {
             registry,
             repository,
-            observer: Arc::new(NoObserver),
+            observer: None,
             policy: FailurePolicy::FailOpen,
         }
     }
@@ -71,49 +74,106 @@ impl DefaultRateLimiter {
     /// Tells `observer` of every decision and every failure of the store.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.observer = Some(observer);
         self
     }
 
+    #[inline]
+    fn plan(&self, name: &PlanName, cost: Cost) -> Result<Plan, CheckError> {
+        let plan = self.registry.find(name)?;
+        check_request(slice::from_ref(&plan), Some(cost))?;
+        Ok(plan)
+    }
+
     fn plans(&self, names: &[PlanName], cost: Option<Cost>) -> Result<FewPlans, CheckError> {
-        let mut plans = FewPlans::new();
-        for name in names {
-            plans.push(self.registry.find(name)?);
-        }
+        let found = names.iter().map(|name| self.registry.find(name));
+        let plans = found.collect::<Result<FewPlans, _>>()?;
         check_request(&plans, cost)?;
         Ok(plans)
     }
 
-    async fn answer_for_store(&self, key: &Key, plans: &[Plan], cost: Cost) -> Decision {
-        match &self.policy {
+    /// Decides by `plans`, which were checked.
+    async fn decide(&self, key: &Key, plans: FewPlans, cost: Cost) -> Result<Decision, CheckError> {
+        let answer = self.repository.try_acquire(key, &plans, cost).await;
+        if let Ok(verdict) = &answer {
+            return Ok(self.seen(Decision::from_verdict(plans, verdict)));
+        }
+        self.answered(answer, key, plans, cost).await
+    }
+
+    /// Shows a decision to the observer.
+    #[inline]
+    fn seen(&self, decision: Decision) -> Decision {
+        self.tell(|observer| observer.decided(&decision));
+        decision
+    }
+
+    #[inline]
+    fn tell(&self, of: impl FnOnce(&dyn Observer)) {
+        if let Some(observer) = &self.observer {
+            of(observer.as_ref());
+        }
+    }
+
+    /// Turns an answer into a decision, by policy where the store gave no verdict. Boxed, so that the calls that get one, nearly
+    /// all of them, do not carry its room along.
+    #[cold]
+    fn answered<'a>(
+        &'a self,
+        answer: Result<Verdict, StoreError>,
+        key: &'a Key,
+        plans: FewPlans,
+        cost: Cost,
+    ) -> Pin<Box<dyn Future<Output = Result<Decision, CheckError>> + Send + 'a>> {
+        match answer {
+            Ok(verdict) => {
+                let decision = self.seen(Decision::from_verdict(plans, &verdict));
+                Box::pin(ready(Ok(decision)))
+            }
+            Err(StoreError::Request(request)) => Box::pin(ready(Err(request.into()))),
+            Err(error) => {
+                self.tell(|observer| observer.store_failed(&error));
+                Box::pin(self.answer_for_store(key, plans, cost))
+            }
+        }
+    }
+
+    async fn answer_for_store(
+        &self,
+        key: &Key,
+        plans: FewPlans,
+        cost: Cost,
+    ) -> Result<Decision, CheckError> {
+        let decision = match &self.policy {
             FailurePolicy::FailOpen => Decision::without_store(Outcome::Allowed, Source::FailOpen),
             FailurePolicy::FailClosed => turned_away(),
             FailurePolicy::Fallback(local) => {
-                let shares = local.shares(plans);
+                let shares = local.shares(&plans);
                 let verdict = local.try_acquire(key, &shares, cost).await;
                 verdict.map_or_else(
                     |_| turned_away(),
-                    |verdict| Decision::from_verdict(&mut plans.into(), &verdict),
+                    |verdict| Decision::from_verdict(plans, &verdict),
                 )
             }
-        }
+        };
+        Ok(self.seen(decision))
     }
 
     /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
     fn told(
         &self,
-        mut plans: FewPlans,
+        plans: FewPlans,
         answer: Result<Verdict, StoreError>,
     ) -> Result<Decision, CheckError> {
         let verdict = answer.map_err(|error| self.failed(error))?;
-        Ok(Decision::from_verdict(&mut plans, &verdict))
+        Ok(Decision::from_verdict(plans, &verdict))
     }
 
     fn failed(&self, error: StoreError) -> CheckError {
         match error {
             StoreError::Request(request) => CheckError::Request(request),
             error => {
-                self.observer.store_failed(&error);
+                self.tell(|observer| observer.store_failed(&error));
                 CheckError::Store(error)
             }
         }
@@ -132,18 +192,34 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError> {
-        let mut plans = self.plans(plans, Some(cost))?;
-        let decision = match self.repository.try_acquire(key, &plans, cost).await {
-            Ok(verdict) => Decision::from_verdict(&mut plans, &verdict),
-            Err(StoreError::Request(request)) => return Err(request.into()),
-            Err(error) => {
-                self.observer.store_failed(&error);
-                // Boxed, so that the calls that are answered, nearly all of them, do not carry its room along.
-                Box::pin(self.answer_for_store(key, &plans, cost)).await
-            }
-        };
-        self.observer.decided(&decision);
-        Ok(decision)
+        let plans = self.plans(plans, Some(cost))?;
+        self.decide(key, plans, cost).await
+    }
+
+    fn check_detached(
+        self: Arc<Self>,
+        key: Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Pin<Box<dyn Future<Output = Result<Decision, CheckError>> + Send>> {
+        if let [name] = plans {
+            return match self.plan(name, cost) {
+                Ok(plan) => Box::pin(async move {
+                    let asked = slice::from_ref(&plan);
+                    let answer = self.repository.try_acquire(&key, asked, cost).await;
+                    if let Ok(verdict) = &answer {
+                        return Ok(self.seen(Decision::from_verdict_on(plan, verdict)));
+                    }
+                    let plans = FewPlans::from_buf([plan]);
+                    self.answered(answer, &key, plans, cost).await
+                }),
+                Err(error) => Box::pin(ready(Err(error))),
+            };
+        }
+        match self.plans(plans, Some(cost)) {
+            Ok(plans) => Box::pin(async move { self.decide(&key, plans, cost).await }),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     async fn peek(

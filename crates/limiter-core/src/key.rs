@@ -66,6 +66,7 @@ impl Key {
 }
 
 impl Repr {
+    #[inline]
     fn new(bytes: &[u8], len: usize) -> Self {
         let mut inline = [0; INLINE_MAX];
         match (inline.get_mut(..len), u8::try_from(len)) {

@@ -1,5 +1,8 @@
 //! [`RateLimiter`]: the inbound port that services call.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::{CheckError, Cost, Decision, Key, PlanName};
@@ -11,7 +14,6 @@ use crate::{CheckError, Cost, Decision, Key, PlanName};
 ///
 /// # Cancel safety
 /// A dropped call may still take effect, once.
-#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
     /// Spends `cost` under `key` if every enforced one of `plans` allows it.
@@ -25,6 +27,26 @@ pub trait RateLimiter: Send + Sync {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError>;
+
+    /// Does what [`check`](Self::check) does, as a future that borrows nothing: for callers that keep it beyond their own call,
+    /// such as a tower service. Plans may be looked up before the future is polled; nothing is spent before.
+    ///
+    /// Unless implemented, it is [`check`](Self::check) in a box of its own. A limiter that implements it saves that box.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn check_detached(
+        self: Arc<Self>,
+        key: Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Pin<Box<dyn Future<Output = Result<Decision, CheckError>> + Send>>
+    where
+        Self: 'static,
+    {
+        let plans = plans.to_vec();
+        Box::pin(async move { self.check(&key, &plans, cost).await })
+    }
 
     /// Says what [`check`](Self::check) would decide, and changes nothing.
     ///
@@ -49,4 +71,18 @@ pub trait RateLimiter: Send + Sync {
     /// # Errors
     /// [`CheckError`], also if the store failed.
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError>;
+}
+
+#[cfg(any(test, feature = "mock"))]
+mockall::mock! {
+    /// A [`RateLimiter`] that answers as it is told.
+    pub RateLimiter {}
+
+    #[async_trait]
+    impl RateLimiter for RateLimiter {
+        async fn check(&self, key: &Key, plans: &[PlanName], cost: Cost) -> Result<Decision, CheckError>;
+        async fn peek(&self, key: &Key, plans: &[PlanName], cost: Cost) -> Result<Decision, CheckError>;
+        async fn refund(&self, key: &Key, plans: &[PlanName], cost: Cost) -> Result<Decision, CheckError>;
+        async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError>;
+    }
 }
