@@ -84,6 +84,10 @@ impl AccessList {
         Ok(self)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.networks.is_empty() && self.allowed_keys.is_empty() && self.denied_keys.is_empty()
+    }
+
     pub(crate) fn asks_for_addresses(&self) -> bool {
         !self.networks.is_empty()
     }

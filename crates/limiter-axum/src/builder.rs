@@ -160,9 +160,11 @@ impl RateLimitLayerBuilder {
             .limit
             .map(|limit| limit.check_to_keep(&self.keys))
             .transpose()?;
+        let routes = RouteTable::new(self.routes, &self.keys)?;
         Ok(RateLimitLayer::of(Settings {
             first_limit,
-            routes: RouteTable::new(self.routes, &self.keys)?,
+            has_rules: !(routes.is_empty() && self.access.is_empty() && self.skip.is_empty()),
+            routes,
             limiter: self.limiter,
             keys: self.keys,
             header_style: self.header_style,

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 
+#[cfg(feature = "axum")]
+use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
 use http::request::Parts;
 use limiter_core::RequestSource;
 
@@ -37,18 +39,13 @@ impl<'a> HttpRequest<'a> {
         self.0.uri.path()
     }
 
-    fn peer(self) -> Option<SocketAddr> {
+    /// Returns the peer where it is told by other means than axum's `ConnectInfo`.
+    #[cold]
+    fn peer_told_otherwise(self) -> Option<SocketAddr> {
         let extensions = &self.0.extensions;
         #[cfg(feature = "axum")]
-        {
-            use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
-
-            if let Some(ConnectInfo(peer)) = extensions.get::<ConnectInfo<SocketAddr>>() {
-                return Some(*peer);
-            }
-            if let Some(MockConnectInfo(peer)) = extensions.get::<MockConnectInfo<SocketAddr>>() {
-                return Some(*peer);
-            }
+        if let Some(MockConnectInfo(peer)) = extensions.get::<MockConnectInfo<SocketAddr>>() {
+            return Some(*peer);
         }
         #[cfg(feature = "tonic")]
         if let Some(info) = extensions.get::<tonic::transport::server::TcpConnectInfo>() {
@@ -69,7 +66,11 @@ impl RequestSource for HttpRequest<'_> {
     }
 
     fn peer_ip(&self) -> Option<IpAddr> {
-        self.peer().map(|peer| peer.ip())
+        #[cfg(feature = "axum")]
+        if let Some(ConnectInfo(peer)) = self.0.extensions.get::<ConnectInfo<SocketAddr>>() {
+            return Some(peer.ip());
+        }
+        self.peer_told_otherwise().map(|peer| peer.ip())
     }
 
     fn route(&self) -> Option<&str> {

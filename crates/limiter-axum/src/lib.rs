@@ -5,8 +5,10 @@
 mod abuse;
 mod access_list;
 mod builder;
+mod charges;
 mod client_ip;
 mod complaints;
+mod entry;
 #[cfg(feature = "axum")]
 mod extract;
 mod headers;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
 use limiter_core::{
-    Cost, Decision, InvalidCost, InvalidPlanName, InvalidRequest, Key, KeyResolver, MAX_CHAIN,
-    PlanName, RequestSource, UnresolvedKey,
+    Cost, Decision, InvalidCost, InvalidPlanName, InvalidRequest, KeyResolver, MAX_CHAIN, PlanName,
 };
+#[cfg(feature = "axum")]
+use limiter_core::{Key, RequestSource, UnresolvedKey};
 
 use crate::HeaderStyle;
-use crate::headers::{self, PolicyLine};
+use crate::headers::{Fields, PolicyLine};
 
 /// What a request is limited by: one or more plans, who is limited, and what the request costs.
 ///
@@ -101,9 +101,11 @@ impl RateLimit {
         if let Some(plan) = plans.iter().enumerate().find_map(twice) {
             return Err(InvalidRequest::DuplicatePlan { plan }.into());
         }
+        let (key, resolver) = keys.find(self.key.as_deref())?;
         Ok(CheckedLimit {
             cost: Cost::new(self.cost)?,
-            key: keys.place_of(self.key.as_deref())?,
+            key,
+            resolver,
             plans,
             refund_failures: self.refund_failures,
             policy_line: None,
@@ -119,26 +121,24 @@ impl RateLimit {
 }
 
 /// A rate limit that was checked.
-#[derive(Debug)]
 pub(crate) struct CheckedLimit {
     pub(crate) plans: Vec<PlanName>,
     pub(crate) cost: Cost,
+    #[cfg_attr(
+        not(feature = "axum"),
+        expect(dead_code, reason = "read by the extractors")
+    )]
     pub(crate) key: KeyPlace,
+    pub(crate) resolver: Arc<dyn KeyResolver>,
     pub(crate) refund_failures: bool,
     /// There is one if the limit is applied to many requests.
     pub(crate) policy_line: Option<PolicyLine>,
 }
 
 impl CheckedLimit {
-    /// Tells the client how it stands after `decision`.
-    pub(crate) fn write(
-        &self,
-        decision: &Decision,
-        style: &HeaderStyle,
-        status: StatusCode,
-        headers: &mut HeaderMap,
-    ) {
-        headers::write(style, decision, self.policy_line.as_ref(), status, headers);
+    /// Writes down what the client is told after `decision`.
+    pub(crate) fn fields(&self, decision: &Decision, style: &HeaderStyle) -> Option<Fields> {
+        Fields::of(style, decision, self.policy_line.as_ref())
     }
 }
 
@@ -169,10 +169,16 @@ impl Keys {
         self.resolvers.push((name, resolver));
     }
 
-    pub(crate) fn place_of(&self, name: Option<&str>) -> Result<KeyPlace, InvalidRateLimit> {
+    fn find(
+        &self,
+        name: Option<&str>,
+    ) -> Result<(KeyPlace, Arc<dyn KeyResolver>), InvalidRateLimit> {
         let wanted = name.unwrap_or(FIRST);
-        let found = self.resolvers.iter().position(|(known, _)| known == wanted);
-        found.map(KeyPlace).ok_or_else(|| {
+        let mut each = self.resolvers.iter().enumerate();
+        let found = each.find_map(|(nth, (known, resolver))| {
+            (known == wanted).then(|| (KeyPlace(nth), Arc::clone(resolver)))
+        });
+        found.ok_or_else(|| {
             let known: Vec<&str> = self
                 .resolvers
                 .iter()
@@ -183,19 +189,6 @@ impl Keys {
                 known: known.join(", "),
             }
         })
-    }
-
-    pub(crate) fn resolve(
-        &self,
-        place: KeyPlace,
-        request: &dyn RequestSource,
-    ) -> Result<Key, UnresolvedKey> {
-        let resolver = self.resolvers.get(place.0).map(|(_, resolver)| resolver);
-        resolver
-            .ok_or_else(|| UnresolvedKey::Misconfigured {
-                advice: "the limit is of another layer".to_owned(),
-            })?
-            .resolve(request)
     }
 
     /// Resolves each key, in the order of their places.

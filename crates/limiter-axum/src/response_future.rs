@@ -9,9 +9,11 @@ use limiter_core::{CheckError, Decision};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::scope::{Asked, Charge, Scope};
+use crate::RejectionBody;
+use crate::charges::Charges;
+use crate::entry::Asked;
+use crate::scope::{Scope, show};
 use crate::settings::Settings;
-use crate::{Rejection, RejectionBody};
 
 pin_project! {
     /// A request on its way: decided, then served or turned away.
@@ -29,8 +31,7 @@ pin_project! {
     enum Step<S, B, F, T> {
         Deciding {
             check: Check,
-            next: Option<(S, Request<B>)>,
-            scope: Arc<Scope>,
+            next: Option<Box<Next<S, B>>>,
         },
         Serving {
             #[pin]
@@ -50,49 +51,27 @@ pin_project! {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A question to the limiter that is under way. The decision to let a request pass goes into its scope.
-pub(crate) struct Check(Boxed<Result<(), Rejection>>);
+/// A question to the limiter that is under way.
+pub(crate) type Check = Boxed<Result<Decision, CheckError>>;
 
-impl Check {
-    /// Asks what `scope` says.
-    pub(crate) fn new(scope: Arc<Scope>) -> Self {
-        Self(Box::pin(async move {
-            let Some(Asked { key, limit }) = &scope.asked else {
-                return Ok(());
-            };
-            let limiter = &scope.settings.limiter;
-            let answer = limiter.check(key, &limit.plans, limit.cost).await;
-            match answer {
-                Ok(decision) if decision.is_allowed() => {
-                    *scope.decision() = Some(decision);
-                    Ok(())
-                }
-                answer => Err(scope.turned_away(answer)),
-            }
-        }))
-    }
-
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
-        self.0.as_mut().poll(context)
-    }
+/// What is done with a request once it is decided.
+pub(crate) struct Next<S, B> {
+    pub(crate) asked: Box<Asked>,
+    pub(crate) ready: S,
+    pub(crate) request: Request<B>,
 }
 
 impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    /// Waits for the limiter first, and calls `ready` with `request` if it allows.
-    pub(crate) const fn decide(
-        check: Check,
-        scope: Arc<Scope>,
-        ready: S,
-        request: Request<B>,
-    ) -> Self {
+    /// Waits for the limiter first, and does what is next if it allows.
+    #[cold]
+    pub(crate) fn decide(check: Check, next: Next<S, B>) -> Self {
         Self {
             step: Step::Deciding {
                 check,
-                next: Some((ready, request)),
-                scope,
+                next: Some(Box::new(next)),
             },
         }
     }
@@ -125,49 +104,25 @@ where
         let mut step = self.project().step;
         loop {
             let next = match step.as_mut().project() {
-                StepProjection::Deciding { check, next, scope } => {
-                    let checked = ready!(check.poll(context));
-                    match (checked, next.take()) {
-                        (Ok(()), Some((mut ready, request))) => Step::Serving {
-                            response: ready.call(request),
-                            scope: Arc::clone(scope),
-                        },
-                        (Err(rejection), _) => Step::Answered {
-                            result: Some(Ok(rejection.into_http())),
-                        },
-                        (Ok(()), None) => return Poll::Pending,
-                    }
-                }
                 StepProjection::Serving { response, scope } => {
-                    let mut result = ready!(response.poll(context));
-                    if !scope.is_charged_inside() && !scope.refunds_failures() {
-                        scope.write(&mut result);
-                        return Poll::Ready(result);
+                    let mut polled = response.poll(context);
+                    let Poll::Ready(result) = &mut polled else {
+                        return polled;
+                    };
+                    if !scope.has_more_to_settle() {
+                        if let Ok(response) = result {
+                            scope.tell(response.status(), response.headers_mut());
+                        }
+                        return polled;
                     }
-                    let charges = Charges::of(scope);
-                    let settings = Arc::clone(&scope.settings);
-                    if !charges.are_due_back_after(&result) {
-                        charges.write(&settings, &mut result);
-                        return Poll::Ready(result);
-                    }
-                    Step::Refunding {
-                        refund: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings))),
-                        result: Some(result),
-                        settings,
-                    }
+                    settled::<S, B, R>(scope, ready!(polled))
                 }
+                StepProjection::Deciding { check, next } => ready!(decided(check, next, context)),
                 StepProjection::Refunding {
                     refund,
                     result,
                     settings,
-                } => {
-                    let charges = ready!(refund.as_mut().poll(context));
-                    let mut result = result.take();
-                    if let Some(result) = &mut result {
-                        charges.write(settings, result);
-                    }
-                    Step::Answered { result }
-                }
+                } => ready!(refunded::<S, B, R>(refund, result, settings, context)),
                 StepProjection::Answered { result } => {
                     return result.take().map_or(Poll::Pending, Poll::Ready);
                 }
@@ -177,78 +132,85 @@ where
     }
 }
 
-impl Scope {
-    /// Turns a request away that the limiter did not let pass.
-    #[cold]
-    fn turned_away(&self, answer: Result<Decision, CheckError>) -> Rejection {
-        let rejection = match answer {
-            Ok(decision) => Rejection::by_decision(decision),
-            Err(error) => Rejection::by_error(&error),
-        };
-        self.settings.complain(&rejection);
-        rejection.answered_by(&self.settings, self.grpc)
-    }
+/// A step of a request to `S`, which answers with bodies `R`.
+type StepOf<S, B, R> = Step<
+    S,
+    B,
+    <S as Service<Request<B>>>::Future,
+    Result<Response<R>, <S as Service<Request<B>>>::Error>,
+>;
 
-    /// Says whether the layer's own charge is given back if the request fails.
-    fn refunds_failures(&self) -> bool {
-        let limit = self.asked.as_ref().map(|asked| &asked.limit);
-        limit.is_some_and(|limit| limit.refund_failures)
-    }
-
-    /// Tells the client how it stands after the layer's own decision.
-    fn write<R, E>(&self, result: &mut Result<Response<R>, E>) {
-        if let (Some(asked), Ok(response)) = (&self.asked, result)
-            && let Some(decision) = &*self.decision()
-        {
-            let (style, status) = (&self.settings.header_style, response.status());
-            let headers = response.headers_mut();
-            asked.limit.write(decision, style, status, headers);
-        }
-    }
-}
-
-/// All that a request was charged.
-struct Charges {
-    by_layer: Option<Charge>,
-    inside: Vec<Charge>,
-}
-
-impl Charges {
-    fn of(scope: &Scope) -> Self {
-        let by_layer = scope.decision().take().zip(scope.asked.as_ref());
-        Self {
-            by_layer: by_layer.map(|(decision, asked)| {
-                let limit = Arc::clone(&asked.limit);
-                Charge::new(asked.key.clone(), limit, decision)
-            }),
-            inside: scope.take_charges(),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Charge> {
-        self.by_layer.iter().chain(&self.inside)
-    }
-
-    async fn give_back_what_is_due(mut self, settings: Arc<Settings>) -> Self {
-        let all = self.by_layer.iter_mut().chain(&mut self.inside);
-        for charge in all.filter(|charge| charge.is_due_back()) {
-            charge.give_back(&settings).await;
-        }
-        self
-    }
-
-    fn are_due_back_after<R, E>(&self, result: &Result<Response<R>, E>) -> bool {
-        let served = matches!(result, Ok(response) if !response.status().is_server_error());
-        !served && self.iter().any(Charge::is_due_back)
-    }
-
-    /// Tells the client how it stands.
-    fn write<R, E>(&self, settings: &Settings, result: &mut Result<Response<R>, E>) {
-        if let Ok(response) = result {
-            let status = response.status();
-            for charge in self.iter() {
-                charge.write(settings, status, response.headers_mut());
+/// Calls the service, or turns the request away, once the limiter has answered.
+#[cold]
+fn decided<S, B, R>(
+    check: &mut Check,
+    next: &mut Option<Box<Next<S, B>>>,
+    context: &mut Context<'_>,
+) -> Poll<StepOf<S, B, R>>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: RejectionBody,
+{
+    let answer = ready!(check.as_mut().poll(context));
+    let Some(next) = next.take() else {
+        return Poll::Pending;
+    };
+    let Next {
+        asked,
+        mut ready,
+        mut request,
+    } = *next;
+    Poll::Ready(match asked.answered(answer) {
+        Ok(scope) => {
+            show(&scope, request.extensions_mut());
+            Step::Serving {
+                response: ready.call(request),
+                scope,
             }
         }
+        Err(rejection) => Step::Answered {
+            result: Some(Ok(rejection.into_http())),
+        },
+    })
+}
+
+/// Tells the client of all that the request was charged, or gives back first what is due.
+#[cold]
+fn settled<S, B, R>(scope: &Scope, mut result: Result<Response<R>, S::Error>) -> StepOf<S, B, R>
+where
+    S: Service<Request<B>>,
+{
+    let settings = Arc::clone(&scope.settings);
+    let mut charges = scope.take_all();
+    let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
+    if failed && charges.are_due_back() {
+        return Step::Refunding {
+            refund: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings))),
+            result: Some(result),
+            settings,
+        };
     }
+    charges.write(&settings, &mut result);
+    Step::Answered {
+        result: Some(result),
+    }
+}
+
+/// Tells the client how it stands, once what was due is given back.
+#[cold]
+fn refunded<S, B, R>(
+    refund: &mut Boxed<Charges>,
+    result: &mut Option<Result<Response<R>, S::Error>>,
+    settings: &Settings,
+    context: &mut Context<'_>,
+) -> Poll<StepOf<S, B, R>>
+where
+    S: Service<Request<B>>,
+{
+    let charges = ready!(refund.as_mut().poll(context));
+    let mut result = result.take();
+    if let Some(result) = &mut result {
+        charges.write(settings, result);
+    }
+    Poll::Ready(Step::Answered { result })
 }

@@ -85,7 +85,6 @@ struct Row {
 }
 
 /// What the table says of a request.
-#[derive(Debug)]
 pub(crate) enum Found<'a> {
     Nothing,
     Unlimited,

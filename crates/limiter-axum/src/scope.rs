@@ -1,63 +1,64 @@
-//! What one request was charged, shared between the layer and the extractors inside of it.
+//! [`Scope`]: one request under one layer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use http::{HeaderMap, StatusCode};
-use limiter_core::{Decision, Key};
+use http::{Extensions, HeaderMap, StatusCode};
 
-use crate::rate_limit::CheckedLimit;
+use crate::charges::{Charge, Charges, Own};
 use crate::settings::Settings;
 
-/// One request under one layer.
+/// One request under one layer, shared between the layer and the extractors inside of it.
 pub(crate) struct Scope {
     pub(crate) settings: Arc<Settings>,
-    /// What the layer itself charges, and to whom.
-    pub(crate) asked: Option<Asked>,
-    /// That it may go on, and how the plans stand. It is kept here and not carried along: it is large.
-    decision: Mutex<Option<Decision>>,
+    own: Mutex<Own>,
     /// Nothing is charged to it.
     #[cfg_attr(
         not(feature = "axum"),
         expect(dead_code, reason = "read by the extractors")
     )]
     pub(crate) exempt: bool,
+    #[cfg_attr(
+        not(feature = "axum"),
+        expect(dead_code, reason = "read by the extractors")
+    )]
     pub(crate) grpc: bool,
-    /// Something was charged inside of the layer. Most requests have nothing, and need no lock to know it.
-    charged_inside: AtomicBool,
-    charges: Mutex<Vec<Charge>>,
+    left: Left,
+    /// What was charged inside of the layer. Most requests have nothing, and need no lock to know it.
+    inside: OnceLock<Mutex<Vec<Charge>>>,
 }
 
-/// A limit, and who is charged for it.
-pub(crate) struct Asked {
-    pub(crate) key: Key,
-    pub(crate) limit: Arc<CheckedLimit>,
+/// What is left to do of the layer's own charge: known without a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    ToTell,
+    ToSettle,
 }
 
-/// What was charged, to whom, and how the plans stood then.
-pub(crate) struct Charge {
-    pub(crate) key: Key,
-    pub(crate) limit: Arc<CheckedLimit>,
-    pub(crate) decision: Decision,
-    pub(crate) refunded: bool,
+/// Lets extractors find the scope of the request.
+#[inline]
+pub(crate) fn show(scope: &Arc<Scope>, extensions: &mut Extensions) {
+    if cfg!(feature = "axum") {
+        extensions.insert(Arc::clone(scope));
+    }
 }
 
 impl Scope {
-    pub(crate) fn new(
-        settings: Arc<Settings>,
-        asked: Option<Asked>,
-        exempt: bool,
-        grpc: bool,
-    ) -> Self {
-        Self {
+    #[inline]
+    pub(crate) fn new(settings: Arc<Settings>, own: Own, exempt: bool, grpc: bool) -> Arc<Self> {
+        Arc::new(Self {
             settings,
-            asked,
-            decision: Mutex::new(None),
+            left: match own {
+                Own::Nothing => Left::Nothing,
+                Own::Told(_) => Left::ToTell,
+                Own::Kept(_) => Left::ToSettle,
+            },
+            own: Mutex::new(own),
             exempt,
             grpc,
-            charged_inside: AtomicBool::new(false),
-            charges: Mutex::default(),
-        }
+            inside: OnceLock::new(),
+        })
     }
 
     /// Adds what was charged inside of the layer, and returns its place.
@@ -68,57 +69,39 @@ impl Scope {
     pub(crate) fn add(&self, charge: Charge) -> usize {
         let mut charges = self.charges();
         charges.push(charge);
-        self.charged_inside.store(true, Ordering::Release);
         charges.len() - 1
     }
 
     pub(crate) fn charges(&self) -> MutexGuard<'_, Vec<Charge>> {
-        self.charges.lock().unwrap_or_else(PoisonError::into_inner)
+        let charges = self.inside.get_or_init(Mutex::default);
+        charges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The layer's own decision to let the request pass, once there is one.
-    pub(crate) fn decision(&self) -> MutexGuard<'_, Option<Decision>> {
-        self.decision.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Says whether there is more to do once the request is answered than to tell the client of the layer's own decision.
+    #[inline]
+    pub(crate) fn has_more_to_settle(&self) -> bool {
+        self.left == Left::ToSettle || self.inside.get().is_some()
     }
 
-    pub(crate) fn is_charged_inside(&self) -> bool {
-        self.charged_inside.load(Ordering::Acquire)
-    }
-
-    /// Takes out all that was charged inside of the layer.
-    pub(crate) fn take_charges(&self) -> Vec<Charge> {
-        std::mem::take(&mut *self.charges())
-    }
-}
-
-impl Charge {
-    pub(crate) const fn new(key: Key, limit: Arc<CheckedLimit>, decision: Decision) -> Self {
-        Self {
-            key,
-            limit,
-            decision,
-            refunded: false,
+    /// Tells the client how it stands after the layer's own decision.
+    #[inline]
+    pub(crate) fn tell(&self, status: StatusCode, headers: &mut HeaderMap) {
+        if self.left == Left::ToTell
+            && let Own::Told(fields) = self.take_own()
+        {
+            fields.write(status, headers);
         }
     }
 
-    pub(crate) fn is_due_back(&self) -> bool {
-        self.limit.refund_failures && !self.refunded
-    }
-
-    /// Gives the cost back. A store that fails keeps it: the response is not held up by that.
-    pub(crate) async fn give_back(&mut self, settings: &Settings) {
-        let (plans, cost) = (&self.limit.plans, self.limit.cost);
-        match settings.limiter.refund(&self.key, plans, cost).await {
-            Ok(decision) => {
-                self.decision = decision;
-                self.refunded = true;
-            }
-            Err(error) => tracing::debug!(target: "limiter", "cost is not given back: {error}"),
+    /// Takes out all that was charged.
+    pub(crate) fn take_all(&self) -> Charges {
+        Charges {
+            own: self.take_own(),
+            inside: mem::take(&mut *self.charges()),
         }
     }
 
-    pub(crate) fn write(&self, settings: &Settings, status: StatusCode, headers: &mut HeaderMap) {
-        self.limit
-            .write(&self.decision, &settings.header_style, status, headers);
+    fn take_own(&self) -> Own {
+        mem::take(&mut *self.own.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -2,17 +2,17 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use http::request::Parts;
 use http::{Request, Response};
 use tower_service::Service;
 
+use crate::RejectionBody;
+use crate::entry::Entry;
 use crate::rate_limit::CheckedLimit;
-use crate::response_future::{Check, ResponseFuture};
-use crate::scope::{Asked, Scope};
-use crate::settings::{Gate, Settings};
-use crate::{Rejection, RejectionBody};
+use crate::response_future::{Next, ResponseFuture};
+use crate::scope::show;
+use crate::settings::Settings;
 
 /// A service whose requests are limited. Made by [`RateLimitLayer`](crate::RateLimitLayer).
 #[derive(Clone)]
@@ -34,11 +34,6 @@ impl<S> RateLimitService<S> {
             only,
         }
     }
-
-    fn scope(&self, asked: Option<Asked>, exempt: bool, grpc: bool) -> Arc<Scope> {
-        let settings = Arc::clone(&self.settings);
-        Arc::new(Scope::new(settings, asked, exempt, grpc))
-    }
 }
 
 impl<S, B, R> Service<Request<B>> for RateLimitService<S>
@@ -55,75 +50,30 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (mut parts, body) = request.into_parts();
-        let grpc = is_grpc(&parts);
-        match self.settings.gate(&parts, self.only.as_ref()) {
-            Gate::Reject(rejection) => self.turn_away(rejection, grpc),
-            gate @ (Gate::Pass | Gate::Exempt) => {
-                let scope = self.scope(None, matches!(gate, Gate::Exempt), grpc);
-                show(&scope, &mut parts);
-                let request = Request::from_parts(parts, body);
+        let (parts, body) = request.into_parts();
+        let entry = self.settings.enter(&parts, self.only.as_ref());
+        let mut request = Request::from_parts(parts, body);
+        match entry {
+            Entry::Admitted(scope) => {
+                show(&scope, request.extensions_mut());
                 ResponseFuture::serve(self.inner.call(request), scope)
             }
-            Gate::Charge(key, limit) => {
-                let scope = self.scope(Some(Asked { key, limit }), false, grpc);
-                show(&scope, &mut parts);
-                self.charge(scope, Request::from_parts(parts, body))
-            }
-        }
-    }
-}
-
-impl<S> RateLimitService<S> {
-    /// Asks at once: a store in memory answers, and the inner service is called without a clone and without a detour. One that
-    /// has to wait is asked again by the response future, which tells it whom to wake.
-    fn charge<B, R>(&mut self, scope: Arc<Scope>, request: Request<B>) -> ResponseFuture<S, B>
-    where
-        S: Service<Request<B>, Response = Response<R>> + Clone,
-        R: RejectionBody,
-    {
-        let mut check = Check::new(Arc::clone(&scope));
-        match check.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => ResponseFuture::serve(self.inner.call(request), scope),
-            Poll::Ready(Err(rejection)) => ResponseFuture::answer(rejection.into_http()),
-            Poll::Pending => {
+            Entry::Rejected(rejection) => ResponseFuture::answer(rejection.into_http()),
+            Entry::Undecided(check, asked) => {
                 // The one that was polled ready is called; its clone may not be ready yet.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                ResponseFuture::decide(check, scope, ready, request)
+                ResponseFuture::decide(
+                    check,
+                    Next {
+                        asked,
+                        ready,
+                        request,
+                    },
+                )
             }
         }
     }
-
-    #[cold]
-    fn turn_away<B, R>(&self, rejection: Rejection, grpc: bool) -> ResponseFuture<S, B>
-    where
-        S: Service<Request<B>, Response = Response<R>>,
-        R: RejectionBody,
-    {
-        self.settings.complain(&rejection);
-        let rejection = rejection.answered_by(&self.settings, grpc);
-        ResponseFuture::answer(rejection.into_http())
-    }
-}
-
-/// Lets extractors find the scope of the request.
-#[cfg(feature = "axum")]
-fn show(scope: &Arc<Scope>, parts: &mut Parts) {
-    parts.extensions.insert(Arc::clone(scope));
-}
-
-#[cfg(not(feature = "axum"))]
-fn show(_: &Arc<Scope>, _: &mut Parts) {}
-
-#[cfg(feature = "tonic")]
-pub(crate) fn is_grpc(parts: &Parts) -> bool {
-    crate::rejection::is_grpc(&parts.headers)
-}
-
-#[cfg(not(feature = "tonic"))]
-pub(crate) const fn is_grpc(_: &Parts) -> bool {
-    false
 }
 
 impl<S: std::fmt::Debug> std::fmt::Debug for RateLimitService<S> {

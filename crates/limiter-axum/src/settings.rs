@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use limiter_core::{RateLimiter, RequestSource};
+use limiter_core::{Key, RateLimiter, RequestSource, UnresolvedKey};
 
 use crate::access_list::Access;
 use crate::complaints::Complaints;
@@ -16,13 +16,17 @@ use crate::{AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, Rejectio
 pub(crate) type OnRejection = Arc<dyn Fn(&Rejection) -> Response<Bytes> + Send + Sync>;
 pub(crate) type SkipIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
+/// In this order in memory as well: what every request needs comes first, and side by side.
+#[repr(C)]
 pub(crate) struct Settings {
     pub(crate) limiter: Arc<dyn RateLimiter>,
-    pub(crate) keys: Keys,
     pub(crate) first_limit: Option<Arc<CheckedLimit>>,
-    pub(crate) routes: RouteTable,
     pub(crate) header_style: HeaderStyle,
+    /// There is more to look at than the first limit: routes, lists, or what is skipped.
+    pub(crate) has_rules: bool,
     pub(crate) missing_key: MissingKey,
+    pub(crate) keys: Keys,
+    pub(crate) routes: RouteTable,
     pub(crate) access: AccessList,
     pub(crate) client_ip: ClientIp,
     pub(crate) skip: Skip,
@@ -39,6 +43,10 @@ pub(crate) struct Skip {
 }
 
 impl Skip {
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.preflight && self.paths.is_empty() && self.conditions.is_empty()
+    }
+
     pub(crate) fn applies_to(&self, parts: &Parts) -> bool {
         (self.preflight && is_preflight(parts))
             || (!self.paths.is_empty() && {
@@ -58,7 +66,7 @@ fn is_preflight(parts: &Parts) -> bool {
 }
 
 /// What is to be done with a request.
-pub(crate) enum Gate {
+pub(crate) enum Gate<'a> {
     /// It goes on, and whoever charges it later is told that it is exempt.
     Exempt,
     /// It goes on: nothing is charged here.
@@ -66,12 +74,31 @@ pub(crate) enum Gate {
     /// It is turned away.
     Reject(Rejection),
     /// It is charged.
-    Charge(limiter_core::Key, Arc<CheckedLimit>),
+    Charge(Key, &'a Arc<CheckedLimit>),
 }
 
 impl Settings {
     /// Says what is to be done with a request; `only` is the limit that stands in for the table of routes.
-    pub(crate) fn gate(&self, parts: &Parts, only: Option<&Arc<CheckedLimit>>) -> Gate {
+    #[inline]
+    pub(crate) fn gate<'a>(
+        &'a self,
+        parts: &Parts,
+        only: Option<&'a Arc<CheckedLimit>>,
+    ) -> Gate<'a> {
+        if self.has_rules {
+            return self.gate_by_rules(parts, only);
+        }
+        let Some(limit) = only.or(self.first_limit.as_ref()) else {
+            return Gate::Pass;
+        };
+        match limit.resolver.resolve(&HttpRequest::new(parts)) {
+            Ok(key) => Gate::Charge(key, limit),
+            Err(error) => self.gate_of_nobody(&error),
+        }
+    }
+
+    #[inline(never)]
+    fn gate_by_rules<'a>(&'a self, parts: &Parts, only: Option<&'a Arc<CheckedLimit>>) -> Gate<'a> {
         if self.skip.applies_to(parts) {
             return Gate::Exempt;
         }
@@ -85,7 +112,13 @@ impl Settings {
         let Some(limit) = only.or_else(|| self.limit_of(request, &parts.method)) else {
             return Gate::Pass;
         };
-        self.gate_of_key(self.keys.resolve(limit.key, &request), limit)
+        self.gate_of_key(limit.resolver.resolve(&request), limit)
+    }
+
+    #[cold]
+    fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
+        let rejection = Rejection::by_missing_key(error, self.missing_key);
+        rejection.map_or(Gate::Pass, Gate::Reject)
     }
 
     fn limit_of(&self, request: HttpRequest<'_>, method: &Method) -> Option<&Arc<CheckedLimit>> {
@@ -110,20 +143,17 @@ impl Settings {
         }
     }
 
-    pub(crate) fn gate_of_key(
+    pub(crate) fn gate_of_key<'a>(
         &self,
-        key: Result<limiter_core::Key, limiter_core::UnresolvedKey>,
-        limit: &Arc<CheckedLimit>,
-    ) -> Gate {
+        key: Result<Key, UnresolvedKey>,
+        limit: &'a Arc<CheckedLimit>,
+    ) -> Gate<'a> {
         let key = match key {
             Ok(key) => key,
-            Err(error) => {
-                let rejection = Rejection::by_missing_key(&error, self.missing_key);
-                return rejection.map_or(Gate::Pass, Gate::Reject);
-            }
+            Err(error) => return self.gate_of_nobody(&error),
         };
         match self.access.of_key(&key) {
-            Access::Limited => Gate::Charge(key, Arc::clone(limit)),
+            Access::Limited => Gate::Charge(key, limit),
             Access::Allowed => Gate::Exempt,
             Access::Denied => Gate::Reject(Rejection::forbidden()),
         }

@@ -10,7 +10,7 @@ use tower_service::Service;
 use super::ledger::Ledger;
 use super::settings::AbuseSettings;
 use super::{AbuseFuture, Attempt, AttemptOutcome};
-use crate::service::is_grpc;
+use crate::entry::is_grpc;
 use crate::{Rejection, RejectionBody};
 
 /// A service whose requests are attempts. Made by [`AbuseLayer`](crate::AbuseLayer).

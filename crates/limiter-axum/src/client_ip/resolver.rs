@@ -107,8 +107,20 @@ impl ClientIp {
     ///
     /// # Errors
     /// [`UnresolvedKey`] if the socket's peer is not known, or a header that names one client has several lines.
+    #[inline]
     pub fn address(&self, request: &dyn RequestSource) -> Result<IpAddr, UnresolvedKey> {
         let peer = request.peer_ip().ok_or_else(no_peer)?.to_canonical();
+        if matches!(self.told_by, ToldBy::Socket) {
+            return Ok(peer);
+        }
+        self.told_by_proxies(request, peer)
+    }
+
+    fn told_by_proxies(
+        &self,
+        request: &dyn RequestSource,
+        peer: IpAddr,
+    ) -> Result<IpAddr, UnresolvedKey> {
         match &self.told_by {
             ToldBy::XForwardedFor(proxies) if proxies.trusts_peer(peer) => {
                 let entries = from_the_right(request, X_FORWARDED_FOR)
@@ -132,16 +144,10 @@ impl ClientIp {
     /// Makes the key of an address: what shares a key has the same text.
     fn key(&self, address: IpAddr) -> Result<Key, InvalidKey> {
         let mut text = Text::EMPTY;
-        let _ = match address {
+        match address {
             IpAddr::V4(v4) => text.push_v4(v4),
-            IpAddr::V6(v6) => {
-                let bits = self.ipv6_prefix;
-                let kept = u32::from(128_u8.saturating_sub(bits));
-                let mask = u128::MAX.checked_shl(kept).unwrap_or(0);
-                let network = Ipv6Addr::from_bits(v6.to_bits() & mask);
-                write!(text, "{network}/{bits}")
-            }
-        };
+            IpAddr::V6(v6) => text.push_v6(v6, self.ipv6_prefix),
+        }
         Key::new(text.as_bytes())
     }
 }
@@ -149,13 +155,19 @@ impl ClientIp {
 impl KeyResolver for ClientIp {
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         let address = self.address(request)?;
-        self.key(address).map_err(|cause| UnresolvedKey::Invalid {
-            what: "client address".to_owned(),
-            cause,
-        })
+        self.key(address).map_err(no_key)
     }
 }
 
+#[cold]
+fn no_key(cause: InvalidKey) -> UnresolvedKey {
+    UnresolvedKey::Invalid {
+        what: "client address".to_owned(),
+        cause,
+    }
+}
+
+#[cold]
 fn no_peer() -> UnresolvedKey {
     UnresolvedKey::Misconfigured {
         advice: "the address of the socket's peer is not known; serve the router with \
@@ -217,31 +229,59 @@ fn single(request: &dyn RequestSource, name: &HeaderName) -> Result<Option<IpAdd
 
 /// Room for the longest address with its prefix, so that a key of an address allocates nothing.
 struct Text {
-    bytes: [u8; 45],
+    bytes: [u8; MOST_TEXT],
     len: usize,
 }
 
+const MOST_TEXT: usize = 45;
+
 impl Text {
     const EMPTY: Self = Self {
-        bytes: [0; 45],
+        bytes: [0; MOST_TEXT],
         len: 0,
     };
 
     /// Writes what `Display` does, in a tenth of the time: this is on the way of every request.
-    fn push_v4(&mut self, address: Ipv4Addr) -> std::fmt::Result {
-        for (nth, octet) in address.octets().into_iter().enumerate() {
-            if nth > 0 {
-                self.write_char('.')?;
-            }
-            if octet >= 100 {
-                self.write_char(char::from(b'0' + octet / 100))?;
-            }
-            if octet >= 10 {
-                self.write_char(char::from(b'0' + octet / 10 % 10))?;
-            }
-            self.write_char(char::from(b'0' + octet % 10))?;
+    fn push_v4(&mut self, address: Ipv4Addr) {
+        let [a, b, c, d] = address.octets();
+        self.push_octet(a);
+        self.push_dot_and_octet(b);
+        self.push_dot_and_octet(c);
+        self.push_dot_and_octet(d);
+    }
+
+    /// Not inlined: what the copies of it would take of the processor's caches costs more than the calls.
+    #[inline(never)]
+    fn push_dot_and_octet(&mut self, octet: u8) {
+        self.push(b'.');
+        self.push_octet(octet);
+    }
+
+    #[inline(never)]
+    fn push_octet(&mut self, octet: u8) {
+        if octet >= 100 {
+            self.push(b'0' + octet / 100);
         }
-        Ok(())
+        if octet >= 10 {
+            self.push(b'0' + octet / 10 % 10);
+        }
+        self.push(b'0' + octet % 10);
+    }
+
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn push_v6(&mut self, address: Ipv6Addr, bits: u8) {
+        let kept = u32::from(128_u8.saturating_sub(bits));
+        let mask = u128::MAX.checked_shl(kept).unwrap_or(0);
+        let network = Ipv6Addr::from_bits(address.to_bits() & mask);
+        let _ = write!(self, "{network}/{bits}");
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -287,7 +327,7 @@ mod tests {
         fn prop_an_address_of_version_4_is_written_as_usual(bits: u32) {
             let address = Ipv4Addr::from_bits(bits);
             let mut text = Text::EMPTY;
-            text.push_v4(address).unwrap();
+            text.push_v4(address);
             let usual = address.to_string();
             prop_assert_eq!(text.as_bytes(), usual.as_bytes());
         }

@@ -71,7 +71,7 @@ impl<L: HandlerLimit, S: Sync> FromRequestParts<S> for Limited<L> {
             settings.complain(&rejection);
             rejection.answered_by(settings, scope.grpc)
         })?;
-        let key = settings.keys.resolve(limit.key, &HttpRequest::new(parts));
+        let key = limit.resolver.resolve(&HttpRequest::new(parts));
         Ok(Self {
             receipt: Receipt::charge(&scope, key, limit).await?,
             limit: PhantomData,

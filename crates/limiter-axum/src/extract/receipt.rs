@@ -5,8 +5,9 @@ use std::sync::Arc;
 use limiter_core::{CheckError, Decision, Key, UnresolvedKey};
 
 use crate::Rejection;
+use crate::charges::Charge;
 use crate::rate_limit::CheckedLimit;
-use crate::scope::{Charge, Scope};
+use crate::scope::Scope;
 use crate::settings::Gate;
 
 /// What a handler charged. Dropped, it stays charged; [`refund`](Self::refund) gives it back.

@@ -8,15 +8,28 @@ use limiter_core::{Decision, Limit, PlanDecision, Source};
 use super::line::Line;
 use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
 
-/// Adds a member for each plan to both fields. Both are lists, which may be spread over several lines.
-pub(super) fn append(decision: &Decision, policy: Option<&PolicyLine>, headers: &mut HeaderMap) {
-    let policy = match policy {
-        Some(kept) => kept.of(decision),
-        None => policy_line(decision),
-    };
-    if let (Some(policy), Some(limit)) = (policy, limit_line(decision)) {
-        headers.append(RATELIMIT_POLICY, policy);
-        headers.append(RATELIMIT, limit);
+/// Both fields, with a member for each plan.
+pub(super) struct Lines {
+    policy: HeaderValue,
+    limit: HeaderValue,
+}
+
+impl Lines {
+    pub(super) fn of(decision: &Decision, policy: Option<&PolicyLine>) -> Option<Self> {
+        let policy = match policy {
+            Some(kept) => kept.of(decision),
+            None => policy_line(decision),
+        };
+        Some(Self {
+            policy: policy?,
+            limit: limit_line(decision)?,
+        })
+    }
+
+    /// Adds them. Both are lists, which may be spread over several lines.
+    pub(super) fn append(self, headers: &mut HeaderMap) {
+        headers.append(RATELIMIT_POLICY, self.policy);
+        headers.append(RATELIMIT, self.limit);
     }
 }
 

@@ -1,27 +1,42 @@
 //! `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use limiter_core::{Decision, PlanDecision};
 
 use super::{
     LegacyReset, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET, shown, whole_seconds,
 };
 
-/// Sets the fields, unless they are there and leave less.
-pub(super) fn keep_strictest(decision: &Decision, reset: &LegacyReset, headers: &mut HeaderMap) {
-    let Some(plan) = nearest_to_its_end(decision) else {
-        return;
-    };
-    let there = headers
-        .get(&X_RATELIMIT_REMAINING)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse().ok());
-    if there.is_some_and(|there: u32| there <= plan.remaining) {
-        return;
+/// What the fields tell of the plan that is nearest to its end.
+pub(super) struct Numbers {
+    limit: u32,
+    remaining: u32,
+    reset: u64,
+}
+
+impl Numbers {
+    pub(super) fn of(decision: &Decision, reset: &LegacyReset) -> Option<Self> {
+        let plan = nearest_to_its_end(decision)?;
+        Some(Self {
+            limit: plan.limit.units(),
+            remaining: plan.remaining,
+            reset: reset_of(plan, reset),
+        })
     }
-    headers.insert(X_RATELIMIT_LIMIT, plan.limit.units().into());
-    headers.insert(X_RATELIMIT_REMAINING, plan.remaining.into());
-    headers.insert(X_RATELIMIT_RESET, reset_value(plan, reset));
+
+    /// Sets the fields, unless they are there and leave less.
+    pub(super) fn keep_strictest(self, headers: &mut HeaderMap) {
+        let there = headers
+            .get(&X_RATELIMIT_REMAINING)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|text| text.parse().ok());
+        if there.is_some_and(|there: u32| there <= self.remaining) {
+            return;
+        }
+        headers.insert(X_RATELIMIT_LIMIT, self.limit.into());
+        headers.insert(X_RATELIMIT_REMAINING, self.remaining.into());
+        headers.insert(X_RATELIMIT_RESET, self.reset.into());
+    }
 }
 
 /// The plan that denied, or else the one with the smallest part left.
@@ -37,12 +52,12 @@ fn nearest_to_its_end(decision: &Decision) -> Option<&PlanDecision> {
     })
 }
 
-fn reset_value(plan: &PlanDecision, reset: &LegacyReset) -> HeaderValue {
+fn reset_of(plan: &PlanDecision, reset: &LegacyReset) -> u64 {
     match reset {
-        LegacyReset::Seconds => whole_seconds(plan.reset_after).into(),
+        LegacyReset::Seconds => whole_seconds(plan.reset_after),
         LegacyReset::UnixTime(clock) => {
             let moment_us = clock.now().saturating_add(plan.reset_after).as_micros();
-            moment_us.div_ceil(1_000_000).into()
+            moment_us.div_ceil(1_000_000)
         }
     }
 }

@@ -37,17 +37,19 @@ impl Line {
         self.push(b"\"");
     }
 
+    #[inline(never)]
     pub(super) fn push_parameter(&mut self, name: [u8; 3], number: u64) {
         self.push(&name);
-        let mut digits = [0; MOST_DIGITS];
-        let (mut start, mut rest) = (MOST_DIGITS, number);
-        for place in digits.iter_mut().rev() {
-            *place = b'0' + u8::try_from(rest % 10).unwrap_or_default();
-            start -= 1;
-            rest /= 10;
+        let mut digits = [b'0'; MOST_DIGITS];
+        let (mut start, mut rest) = (MOST_DIGITS - 1, number);
+        for (nth, place) in digits.iter_mut().enumerate().rev() {
             if rest == 0 {
                 break;
             }
+            let [digit, ..] = (rest % 10).to_le_bytes();
+            *place = b'0' + digit;
+            start = nth;
+            rest /= 10;
         }
         self.push(digits.get(start..).unwrap_or_default());
     }

@@ -1,15 +1,17 @@
 //! The response fields: what a client may still ask for, and when to come back.
 
 mod draft11;
+mod fields;
 mod legacy;
 mod line;
 mod policy_line;
 mod retry_after;
 mod style;
 
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::HeaderName;
 use limiter_core::{Decision, PlanDecision};
 
+pub(crate) use fields::Fields;
 pub(crate) use policy_line::PolicyLine;
 pub(crate) use retry_after::{keep_longest, whole_seconds};
 pub use style::{HeaderStyle, LegacyReset};
@@ -33,32 +35,6 @@ pub const EXPOSED_HEADERS: [HeaderName; 6] = [
     X_RATELIMIT_REMAINING,
     X_RATELIMIT_RESET,
 ];
-
-/// Adds what `decision` says to the fields of a response, beside what is there from other layers; `policy` keeps the line that
-/// tells the plans, if there is a place to keep it.
-pub(crate) fn write(
-    style: &HeaderStyle,
-    decision: &Decision,
-    policy: Option<&PolicyLine>,
-    status: StatusCode,
-    headers: &mut HeaderMap,
-) {
-    // A client might wait before it follows a redirection.
-    if status.is_redirection() || shown(decision).next().is_none() {
-        return;
-    }
-    if style.has_draft11() {
-        draft11::append(decision, policy, headers);
-    }
-    if let Some(reset) = style.legacy() {
-        legacy::keep_strictest(decision, reset, headers);
-    }
-    if let Some(exhausted_s) = exhausted_seconds(decision)
-        && headers.contains_key(http::header::RETRY_AFTER)
-    {
-        keep_longest(exhausted_s, headers);
-    }
-}
 
 /// The plans that clients are told of: a plan on trial never changes a response.
 fn shown(decision: &Decision) -> impl Iterator<Item = &PlanDecision> {

@@ -32,6 +32,10 @@ pub enum LegacyReset {
 }
 
 impl HeaderStyle {
+    pub(crate) const fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
+
     pub(crate) const fn has_draft11(&self) -> bool {
         matches!(self, Self::Draft11 | Self::Draft11AndLegacy(_))
     }

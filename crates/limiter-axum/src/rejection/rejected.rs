@@ -11,7 +11,7 @@ use limiter_core::{
 };
 
 use super::{RejectionBody, problem};
-use crate::headers::{self, keep_longest, whole_seconds};
+use crate::headers::{Fields, keep_longest, whole_seconds};
 use crate::settings::{OnRejection, Settings};
 use crate::{HeaderStyle, MissingKey};
 
@@ -268,8 +268,10 @@ impl Rejection {
         if let Some(seconds) = self.retry_after_seconds() {
             keep_longest(seconds, headers);
         }
-        if let (Some(style), Some(decision)) = (&self.0.style, self.decision()) {
-            headers::write(style, decision, None, status, headers);
+        if let (Some(style), Some(decision)) = (&self.0.style, self.decision())
+            && let Some(fields) = Fields::of(style, decision, None)
+        {
+            fields.write(status, headers);
         }
         response.map(B::from_bytes)
     }

@@ -1,0 +1,123 @@
+//! [`Entry`]: what becomes of a request when it comes in.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use http::request::Parts;
+use limiter_core::{CheckError, Decision, Key};
+
+use crate::Rejection;
+use crate::charges::Own;
+use crate::rate_limit::CheckedLimit;
+use crate::response_future::Check;
+use crate::scope::Scope;
+use crate::settings::{Gate, Settings};
+
+/// What becomes of a request when it comes in.
+pub(crate) enum Entry {
+    /// It goes on.
+    Admitted(Arc<Scope>),
+    /// It is turned away.
+    Rejected(Rejection),
+    /// The limiter has to wait for its store.
+    Undecided(Check, Box<Asked>),
+}
+
+/// What the limiter was asked about a request.
+pub(crate) struct Asked {
+    settings: Arc<Settings>,
+    limit: Arc<CheckedLimit>,
+    /// Who is charged, if that is to be given back after a failure.
+    key: Option<Key>,
+    grpc: bool,
+}
+
+impl Settings {
+    /// Lets a request in or turns it away; `only` is the limit that stands in for the table of routes.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        parts: &Parts,
+        only: Option<&Arc<CheckedLimit>>,
+    ) -> Entry {
+        let grpc = is_grpc(parts);
+        match self.gate(parts, only) {
+            Gate::Charge(key, limit) => self.ask(key, limit, grpc),
+            gate => self.enter_uncharged(gate, grpc),
+        }
+    }
+
+    /// Asks the limiter at once: with its store in memory it answers, and the request goes on without a detour. One that has to
+    /// wait is asked again by the response future, which tells it whom to wake.
+    fn ask(self: &Arc<Self>, key: Key, limit: &Arc<CheckedLimit>, grpc: bool) -> Entry {
+        let kept = limit.refund_failures.then(|| key.clone());
+        let mut check = Arc::clone(&self.limiter).check_detached(key, &limit.plans, limit.cost);
+        let polled = check.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        // The commonest answer is looked at where it is: it is large.
+        if let Poll::Ready(Ok(decision)) = &polled
+            && decision.is_allowed()
+            && kept.is_none()
+        {
+            let own = Own::to_tell(self, limit, decision);
+            return Entry::Admitted(Scope::new(Arc::clone(self), own, false, grpc));
+        }
+        let asked = Asked {
+            settings: Arc::clone(self),
+            limit: Arc::clone(limit),
+            key: kept,
+            grpc,
+        };
+        asked.entry(check, polled)
+    }
+
+    #[cold]
+    fn enter_uncharged(self: &Arc<Self>, gate: Gate<'_>, grpc: bool) -> Entry {
+        if let Gate::Reject(rejection) = gate {
+            self.complain(&rejection);
+            return Entry::Rejected(rejection.answered_by(self, grpc));
+        }
+        let exempt = matches!(gate, Gate::Exempt);
+        Entry::Admitted(Scope::new(Arc::clone(self), Own::Nothing, exempt, grpc))
+    }
+}
+
+impl Asked {
+    #[cold]
+    fn entry(self, check: Check, polled: Poll<Result<Decision, CheckError>>) -> Entry {
+        match polled.map(|answer| self.answered(answer)) {
+            Poll::Ready(Ok(scope)) => Entry::Admitted(scope),
+            Poll::Ready(Err(rejection)) => Entry::Rejected(rejection),
+            Poll::Pending => Entry::Undecided(check, Box::new(self)),
+        }
+    }
+
+    /// Lets the request go on, or turns it away.
+    pub(crate) fn answered(
+        &self,
+        answer: Result<Decision, CheckError>,
+    ) -> Result<Arc<Scope>, Rejection> {
+        let rejection = match answer {
+            Ok(decision) if decision.is_allowed() => {
+                let own = match self.key.clone() {
+                    Some(key) => Own::to_settle(key, &self.limit, decision),
+                    None => Own::to_tell(&self.settings, &self.limit, &decision),
+                };
+                let settings = Arc::clone(&self.settings);
+                return Ok(Scope::new(settings, own, false, self.grpc));
+            }
+            Ok(decision) => Rejection::by_decision(decision),
+            Err(error) => Rejection::by_error(&error),
+        };
+        self.settings.complain(&rejection);
+        Err(rejection.answered_by(&self.settings, self.grpc))
+    }
+}
+
+#[cfg(feature = "tonic")]
+pub(crate) fn is_grpc(parts: &Parts) -> bool {
+    crate::rejection::is_grpc(&parts.headers)
+}
+
+#[cfg(not(feature = "tonic"))]
+pub(crate) const fn is_grpc(_: &Parts) -> bool {
+    false
+}
