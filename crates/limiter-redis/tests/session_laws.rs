@@ -26,15 +26,15 @@ fn on(site: Site) -> SessionRig {
 }
 
 mod redis_standalone {
-    limiter_testkit::session_laws!(super::on(super::Site::Redis), cases = 48);
+    limiter_testkit::session_laws!(super::on(super::Site::Redis).racing_hard(), cases = 48);
 }
 
 mod valkey_standalone {
-    limiter_testkit::session_laws!(super::on(super::Site::Valkey), cases = 24);
+    limiter_testkit::session_laws!(super::on(super::Site::Valkey).racing_hard(), cases = 24);
 }
 
 mod redis_cluster {
-    limiter_testkit::session_laws!(super::on(super::Site::Cluster), cases = 24);
+    limiter_testkit::session_laws!(super::on(super::Site::Cluster).racing_hard(), cases = 24);
 }
 
 mod redis_least_privilege {

@@ -22,10 +22,16 @@ pub struct SessionRig {
     /// Its servers.
     pub nodes: Vec<&'static RedisServer>,
     make: Box<dyn Fn(Tools) -> Arc<dyn SessionPorts> + Send + Sync>,
+    races_hard: bool,
 }
 
-/// About how many calls a law of racing callers makes; the environment variable `LIMITER_RACING_CALLS` may say otherwise.
+/// About how many calls a law of racing callers makes, unless the rig is told to [race hard](SessionRig::racing_hard); the
+/// environment variable `LIMITER_RACING_CALLS` may say otherwise.
 const RACING_CALLS: u32 = 6_400;
+/// As many as a suite has time for.
+const HARD_RACING_CALLS: u32 = 64_000;
+/// A nonce is quickly taken: there is time for more.
+const HARD_RACING_NONCES: u32 = 10_000;
 /// For how long the scripts leave in place what has outlived its time.
 const GRACE_US: u64 = 1_000_000;
 
@@ -41,7 +47,15 @@ impl SessionRig {
             tools,
             nodes: site.nodes(),
             make: Box::new(make),
+            races_hard: false,
         }
+    }
+
+    /// Lets racing callers make many more calls than usual: 10,000 nonces, each offered 64 times.
+    #[must_use]
+    pub const fn racing_hard(mut self) -> Self {
+        self.races_hard = true;
+        self
     }
 
     /// Returns the store's keys on all nodes, each with what it holds.
@@ -57,6 +71,11 @@ impl SessionRig {
     fn ours(&self) -> impl Iterator<Item = OnNode> {
         self.keys().into_iter().map(|(_, key)| key)
     }
+}
+
+fn asked_for() -> Option<u32> {
+    let calls = std::env::var("LIMITER_RACING_CALLS").ok()?;
+    calls.parse().ok()
 }
 
 /// Returns the microsecond from which on a key means nothing; `None` if the server's own clock decides.
@@ -103,9 +122,19 @@ impl SessionStoreUnderTest for SessionRig {
     }
 
     fn racing_calls(&self) -> u32 {
-        let asked_for = std::env::var("LIMITER_RACING_CALLS").ok();
-        let asked_for = asked_for.and_then(|calls| calls.parse().ok());
-        asked_for.unwrap_or(RACING_CALLS)
+        let usual = if self.races_hard {
+            HARD_RACING_CALLS
+        } else {
+            RACING_CALLS
+        };
+        asked_for().unwrap_or(usual)
+    }
+
+    fn racing_nonces(&self) -> u32 {
+        match asked_for() {
+            None if self.races_hard => HARD_RACING_NONCES,
+            _ => self.racing_calls() / 64,
+        }
     }
 
     async fn kept(&self) -> usize {

@@ -52,18 +52,19 @@ pub async fn scopes_do_not_share_nonces(sut: &impl SessionStoreUnderTest) {
     }
 }
 
-/// 64 tasks on 8 nodes offer the same nonces at the same time: each is found fresh by exactly one.
+/// 64 tasks on each of 8 nodes offer nonces at the same time, each nonce 64 times: it is found fresh by exactly one.
 pub async fn racing_callers_find_each_nonce_fresh_once(sut: &impl SessionStoreUnderTest) {
-    const TASKS: usize = 64;
-    const NODES: usize = 8;
-    let nonces = sut.racing_calls() as usize / TASKS;
+    const NODES: u32 = 8;
+    const TASKS: u32 = 64 * NODES;
+    let nonces = sut.racing_nonces();
     let nodes: Vec<_> = (0..NODES).map(|_| sut.node()).collect();
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
-            let node = nodes[task % NODES].clone();
+            let node = nodes[(task % NODES) as usize].clone();
             tokio::spawn(async move {
                 let mut fresh = Vec::new();
-                for nth in 0..nonces {
+                // An eighth of all, the same as 63 others, who are on all nodes.
+                for nth in (task / NODES % 8..nonces).step_by(8) {
                     let (form, offered) = (scope("form"), nonce(&format!("n-{nth}")));
                     let said = node.consume(&form, &offered, KEEP).await;
                     if said.expect("consume answers") == NonceUse::First {
