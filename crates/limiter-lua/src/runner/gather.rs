@@ -123,20 +123,30 @@ impl<D: Driver> Drop for Turn<D> {
 
 async fn send_all<D: Driver>(mut batch: Vec<Waiting<D>>, mut connection: D::Connection) {
     batch.retain(|waiting| !waiting.reply.is_closed());
-    let (commands, replies): (Vec<_>, Vec<_>) = batch
+    let (commands, mut replies): (Vec<_>, Vec<_>) = batch
         .into_iter()
         .map(|waiting| (waiting.command, waiting.reply))
         .unzip();
     if commands.is_empty() {
         return;
     }
-    let answers = D::send_all(&mut connection, commands).await;
+    let answers = tokio::select! {
+        answers = D::send_all(&mut connection, commands) => answers,
+        // Else a server that never answers would keep the connection, long after it was replaced.
+        () = all_gave_up(&mut replies) => return,
+    };
     if answers.len() != replies.len() {
         // Nobody knows whose is whose: all hear that theirs was lost.
         return;
     }
     for (reply, answer) in replies.into_iter().zip(answers) {
         let _ = reply.send(answer);
+    }
+}
+
+async fn all_gave_up<T>(replies: &mut [oneshot::Sender<T>]) {
+    for reply in replies {
+        reply.closed().await;
     }
 }
 
@@ -312,6 +322,18 @@ mod tests {
         }
         until_nothing_is_ready().await;
         assert_eq!(wire.sent(), [[1]]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_let_go_when_nobody_waits_for_its_replies() {
+        let (gather, wire) = (Arc::new(Gather::new()), Wire::silent());
+        let mut tasks = send_each(&gather, &wire, 0..6);
+        until_nothing_is_ready().await;
+        assert_eq!(wire.sent().len(), 2);
+        tasks.abort_all();
+        while tasks.join_next().await.is_some() {}
+        until_nothing_is_ready().await;
+        assert_eq!(Arc::strong_count(&wire.may_reply), 1);
     }
 
     #[tokio::test]
