@@ -43,7 +43,14 @@ impl Contest {
 
 /// Measures one round: how long all threads take, side by side.
 fn time(contestant: &dyn Contestant, work: &Workload) -> Duration {
-    let go = || (0..work.repeats).for_each(|_| contestant.decide_all());
+    let go = || {
+        let admitted: usize = (0..work.repeats).map(|_| contestant.decide_all()).sum();
+        let asked = work.keys.len() * work.repeats;
+        assert_eq!(
+            admitted, asked,
+            "a contest in which somebody is denied is void"
+        );
+    };
     if work.threads == 1 {
         let start = Instant::now();
         go();

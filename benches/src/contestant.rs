@@ -1,6 +1,5 @@
 //! [`Contestant`]: somebody who decides, with a list of keys at hand.
 
-use std::hint::black_box;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -16,8 +15,8 @@ const PER_SECOND: u32 = 100_000_000;
 
 /// Somebody who decides, with a list of keys at hand.
 pub trait Contestant: Sync {
-    /// Decides once for each key of the list.
-    fn decide_all(&self);
+    /// Decides once for each key of the list; returns how many were admitted.
+    fn decide_all(&self) -> usize;
 }
 
 /// The memory store, asked by its plain methods.
@@ -86,28 +85,31 @@ impl Governor {
 }
 
 impl Contestant for Ours {
-    fn decide_all(&self) {
-        for key in &self.keys {
+    fn decide_all(&self) -> usize {
+        count(&self.keys, |key| {
             let answer = self.store.try_acquire_sync(key, &self.plans, Cost::ONE);
-            black_box(answer.as_ref().is_ok_and(|verdict| verdict.admitted));
-        }
+            matches!(answer, Ok(verdict) if verdict.admitted)
+        })
     }
 }
 
 impl Contestant for Boxed {
-    fn decide_all(&self) {
-        for key in &self.keys {
-            let _ = black_box(at_once(self.store.try_acquire(key, &self.plans, Cost::ONE)));
-        }
+    fn decide_all(&self) -> usize {
+        count(&self.keys, |key| {
+            let answer = at_once(self.store.try_acquire(key, &self.plans, Cost::ONE));
+            matches!(answer, Some(Ok(verdict)) if verdict.admitted)
+        })
     }
 }
 
 impl Contestant for Governor {
-    fn decide_all(&self) {
-        for key in &self.keys {
-            black_box(self.limiter.check_key(key).is_ok());
-        }
+    fn decide_all(&self) -> usize {
+        count(&self.keys, |key| self.limiter.check_key(key).is_ok())
     }
+}
+
+fn count<K>(keys: &[K], admits: impl Fn(&K) -> bool) -> usize {
+    keys.iter().filter(|key| admits(key)).count()
 }
 
 /// Returns what `future` answers at its first poll.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::pedantic)]
 
+mod at_first_poll;
 mod attempts;
 mod boxes;
 mod builder;

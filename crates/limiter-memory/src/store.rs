@@ -1,5 +1,6 @@
 //! [`MemoryStore`]: the store in this process.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,6 +10,7 @@ use limiter_core::{
     check_request,
 };
 
+use crate::at_first_poll::AtFirstPoll;
 use crate::counters::Counters;
 use crate::fingerprint::{Fingerprint, Secret};
 use crate::shard::{SLOTS_PER_VISIT, Shard};
@@ -206,7 +208,7 @@ impl MemoryStore {
     )]
     #[inline(always)]
     fn open(&self, key: &Key) -> (MutexGuard<'_, Shard>, Fingerprint, Timestamp) {
-        let half = self.secret.half(key);
+        let half = self.secret.half(key.as_bytes());
         let reading = self.clock.read();
         let shard = lock(self.shard_at(half.place));
         (shard, half.whole(), self.clock.moment(reading))
@@ -280,13 +282,22 @@ impl std::fmt::Debug for MemoryStore {
 
 #[async_trait]
 impl RateLimiterRepository for MemoryStore {
-    async fn try_acquire(
-        &self,
-        key: &Key,
-        plans: &[Plan],
+    // Written out, as an `async fn` moves its arguments and the verdict once more.
+    fn try_acquire<'store, 'key, 'plans, 'call>(
+        &'store self,
+        key: &'key Key,
+        plans: &'plans [Plan],
         cost: Cost,
-    ) -> Result<Verdict, StoreError> {
-        self.try_acquire_sync(key, plans, cost)
+    ) -> Pin<Box<dyn Future<Output = Result<Verdict, StoreError>> + Send + 'call>>
+    where
+        Self: 'call,
+        'store: 'call,
+        'key: 'call,
+        'plans: 'call,
+    {
+        Box::pin(AtFirstPoll::new(move || {
+            self.try_acquire_sync(key, plans, cost)
+        }))
     }
 
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {

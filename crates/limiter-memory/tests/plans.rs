@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use limiter_core::{Cost, InvalidRequest, StoreError, Verdict};
+use limiter_core::{Cost, InvalidRequest, RateLimiterRepository, StoreError, Verdict};
 use support::{acquire, cost, drain, key, plan, store};
 
 #[test]
@@ -18,6 +18,16 @@ fn distinct_keys_share_nothing() {
     for nth in 0..50_000 {
         assert_eq!(drain(&store, &nth.to_string(), &plans, 2), 1);
     }
+}
+
+#[tokio::test]
+async fn a_call_that_is_never_polled_charges_nothing() {
+    let (store, _clock) = store(100);
+    let (user, plans) = (key("user"), [plan("gold", "1/min")]);
+    drop(store.try_acquire(&user, &plans, Cost::ONE));
+    let polled = store.try_acquire(&user, &plans, Cost::ONE).await.unwrap();
+    assert!(polled.admitted);
+    assert!(!acquire(&store, "user", &plans).admitted);
 }
 
 #[test]
