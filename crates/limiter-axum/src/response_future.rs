@@ -142,6 +142,7 @@ type StepOf<S, B, R> = Step<
 
 /// Calls the service, or turns the request away, once the limiter has answered.
 #[cold]
+#[inline(never)]
 fn decided<S, B, R>(
     check: &mut Check,
     next: &mut Option<Box<Next<S, B>>>,
@@ -176,6 +177,7 @@ where
 
 /// Tells the client of all that the request was charged, or gives back first what is due.
 #[cold]
+#[inline(never)]
 fn settled<S, B, R>(scope: &Scope, mut result: Result<Response<R>, S::Error>) -> StepOf<S, B, R>
 where
     S: Service<Request<B>>,
@@ -198,6 +200,7 @@ where
 
 /// Tells the client how it stands, once what was due is given back.
 #[cold]
+#[inline(never)]
 fn refunded<S, B, R>(
     refund: &mut Boxed<Charges>,
     result: &mut Option<Result<Response<R>, S::Error>>,

@@ -50,27 +50,25 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let entry = self.settings.enter(&parts, self.only.as_ref());
-        let mut request = Request::from_parts(parts, body);
-        match entry {
+        let (mut parts, body) = request.into_parts();
+        match self.settings.enter(&parts, self.only.as_ref()) {
             Entry::Admitted(scope) => {
-                show(&scope, request.extensions_mut());
-                ResponseFuture::serve(self.inner.call(request), scope)
+                show(&scope, &mut parts.extensions);
+                let response = self.inner.call(Request::from_parts(parts, body));
+                ResponseFuture::serve(response, scope)
             }
             Entry::Rejected(rejection) => ResponseFuture::answer(rejection.into_http()),
             Entry::Undecided(check, asked) => {
                 // The one that was polled ready is called; its clone may not be ready yet.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                ResponseFuture::decide(
-                    check,
-                    Next {
-                        asked,
-                        ready,
-                        request,
-                    },
-                )
+                let request = Request::from_parts(parts, body);
+                let next = Next {
+                    asked,
+                    ready,
+                    request,
+                };
+                ResponseFuture::decide(check, next)
             }
         }
     }

@@ -94,11 +94,15 @@ impl DefaultRateLimiter {
 
     /// Decides by `plans`, which were checked.
     async fn decide(&self, key: &Key, plans: FewPlans, cost: Cost) -> Result<Decision, CheckError> {
-        let answer = self.repository.try_acquire(key, &plans, cost).await;
-        if let Ok(verdict) = &answer {
-            return Ok(self.seen(Decision::from_verdict(plans, verdict)));
-        }
-        self.answered(answer, key, plans, cost).await
+        // In a block of its own: the answer is large, and not carried along.
+        let otherwise = {
+            let answer = self.repository.try_acquire(key, &plans, cost).await;
+            if let Ok(verdict) = &answer {
+                return Ok(self.seen(Decision::from_verdict(plans, verdict)));
+            }
+            self.answered(answer, key, plans, cost)
+        };
+        otherwise.await
     }
 
     /// Shows a decision to the observer.
@@ -205,13 +209,16 @@ impl RateLimiter for DefaultRateLimiter {
         if let [name] = plans {
             return match self.plan(name, cost) {
                 Ok(plan) => Box::pin(async move {
-                    let asked = slice::from_ref(&plan);
-                    let answer = self.repository.try_acquire(&key, asked, cost).await;
-                    if let Ok(verdict) = &answer {
-                        return Ok(self.seen(Decision::from_verdict_on(plan, verdict)));
-                    }
-                    let plans = FewPlans::from_buf([plan]);
-                    self.answered(answer, &key, plans, cost).await
+                    // In a block of its own: the answer is large, and not carried along.
+                    let otherwise = {
+                        let asked = slice::from_ref(&plan);
+                        let answer = self.repository.try_acquire(&key, asked, cost).await;
+                        if let Ok(verdict) = &answer {
+                            return Ok(self.seen(Decision::from_verdict_on(plan, verdict)));
+                        }
+                        self.answered(answer, &key, FewPlans::from_buf([plan]), cost)
+                    };
+                    otherwise.await
                 }),
                 Err(error) => Box::pin(ready(Err(error))),
             };
