@@ -16,7 +16,7 @@ use crate::turns::{Problem, Racer, Turns};
 /// How long a racer's turn takes.
 pub const TURN: Duration = Duration::from_millis(250);
 /// How many keys the calls go to.
-const KEYS: usize = 1000;
+pub const KEYS: usize = 1000;
 /// How many keys those of the sliding window go to: few, so that each has all its sub-buckets.
 const WINDOW_KEYS: usize = 16;
 /// Longer than any call takes: the deadline is not what is measured.
