@@ -162,6 +162,13 @@ fn states_that_tests_need_can_be_brought_about() {
         [b"immortal".to_vec(), b"mortal".to_vec()]
     );
     assert_eq!(server.keys_without_ttl().unwrap(), [b"immortal".to_vec()]);
+    for command in [["SELECT", "3"], ["INCR", "elsewhere"], ["SELECT", "0"]] {
+        server.command(&command).unwrap();
+    }
+    assert_eq!(
+        server.keys_without_ttl().unwrap(),
+        [b"immortal".to_vec(), b"elsewhere".to_vec()]
+    );
 
     server.demote().unwrap();
     assert!(refusal(server.command(&["SET", "a", "1"])).starts_with("READONLY"));

@@ -2,6 +2,9 @@
 
 use std::sync::LazyLock;
 
+#[cfg(feature = "sessions")]
+use super::SESSION_PERMISSIONS;
+use super::{PERMISSIONS, acl_user};
 use crate::server::{Flavour, RedisCluster, RedisServer};
 
 /// Servers that the tests of a process share; each is started when it is first asked for.
@@ -28,16 +31,6 @@ pub enum Site {
     RestrictedSessions,
 }
 
-/// What the READMEs of the stores grant, for the prefixes of tests.
-const ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire \
-                   +time +ping";
-
-/// The same for sessions.
-#[cfg(feature = "sessions")]
-const SESSIONS_ACL: &str = "limiter on >secret ~t* resetchannels -@all +evalsha +eval +hgetall +hmget +hset +set +del +pexpire +time \
-                            +ping +zadd +zrem +zcard +zrange +zrevrangebyscore +zremrangebyscore +zremrangebyrank +pfadd +pfcount \
-                            +xadd +xrevrange +info +scan";
-
 static REDIS: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis));
 static VALKEY: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Valkey));
 static REDIS_6_2: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Redis62));
@@ -46,13 +39,16 @@ static VALKEY_8: LazyLock<RedisServer> = LazyLock::new(|| started(Flavour::Valke
 #[expect(clippy::expect_used, reason = "without a server there is no test")]
 static CLUSTER: LazyLock<RedisCluster> =
     LazyLock::new(|| RedisCluster::start(Flavour::Redis).expect("a cluster starts"));
-static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| restricted(ACL));
+static RESTRICTED: LazyLock<RedisServer> = LazyLock::new(|| restricted(PERMISSIONS));
 #[cfg(feature = "sessions")]
-static RESTRICTED_SESSIONS: LazyLock<RedisServer> = LazyLock::new(|| restricted(SESSIONS_ACL));
+static RESTRICTED_SESSIONS: LazyLock<RedisServer> =
+    LazyLock::new(|| restricted(SESSION_PERMISSIONS));
 
 #[expect(clippy::expect_used, reason = "without a server there is no test")]
-fn restricted(acl: &str) -> RedisServer {
-    let server = RedisServer::builder(Flavour::Redis).with_acl_user(acl);
+fn restricted(permissions: &str) -> RedisServer {
+    // The prefixes of tests begin with a t.
+    let user = acl_user("limiter", "t*", permissions);
+    let server = RedisServer::builder(Flavour::Redis).with_acl_user(user);
     server.start().expect("the server starts")
 }
 

@@ -114,15 +114,28 @@ impl RedisServer {
         }
     }
 
-    /// The keys that would stay for ever: those without a time to live.
+    /// The keys that would stay for ever, those without a time to live, of all databases.
     ///
     /// # Errors
     /// As [`RedisServer::command`].
     pub fn keys_without_ttl(&self) -> Result<Vec<Vec<u8>>, ServerError> {
         let mut immortal = Vec::new();
-        for key in self.keys()? {
-            if self.command(&[b"PTTL".as_slice(), &key])?.int() == Some(-1) {
-                immortal.push(key);
+        for database in self.info("keyspace")?.keys() {
+            let Some(database) = database.strip_prefix("db") else {
+                continue;
+            };
+            // A node of a cluster has but one, and does not let anyone choose.
+            let is_other = database != "0";
+            if is_other {
+                self.command(&["SELECT", database])?;
+            }
+            for key in self.keys()? {
+                if self.command(&[b"PTTL".as_slice(), &key])?.int() == Some(-1) {
+                    immortal.push(key);
+                }
+            }
+            if is_other {
+                self.command(&["SELECT", "0"])?;
             }
         }
         Ok(immortal)
