@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Plan};
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, Store, bucket, key, layout, no_immortal_keys, on_clients, recovers,
-    spend_in_time, spent,
+    BEHIND_SENTINELS, Client, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients, key,
+    layout, recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
-use limiter_testkit::server::{Flavour, RedisCluster, RedisSentinel, RedisServer};
+use limiter_testkit::rig::{PERMISSIONS, acl_user};
+use limiter_testkit::server::{RedisCluster, RedisSentinel, RedisServer};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 const FAIL_OVER: Duration = Duration::from_secs(20);
 
-on_clients! {
+faults_on_clients! {
     swallowed_reply_of_a_cluster_is_charged_once_and_said
     cluster_node_killed_others_answer_and_its_replica_takes_over
     slot_migration_under_load
@@ -33,9 +34,10 @@ on_clients! {
     swallowed_reply_behind_sentinel_is_charged_once_and_said
 }
 
-/// What the READMEs of the stores grant.
-const PERMISSIONS: &str = "limiter on >secret ~* resetchannels -@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl \
-                           +pexpire +time +ping";
+/// Returns the line of a user with the permissions of the READMEs, and those `besides`.
+fn user(besides: &str) -> String {
+    acl_user("limiter", "*", &format!("{PERMISSIONS} {besides}"))
+}
 
 /// Returns the address of a cluster, as both adapters take it.
 fn cluster_address(ports: impl IntoIterator<Item = u16>) -> String {
@@ -46,8 +48,8 @@ fn cluster_address(ports: impl IntoIterator<Item = u16>) -> String {
     format!("redis+cluster://{}", hosts.join(","))
 }
 
-async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(client: Client) {
-    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
+async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(stage: &Stage) {
+    let cluster = stage.cluster();
     let mut proxies = Vec::new();
     for node in cluster.nodes() {
         proxies.push(FaultProxy::start(node.addr()).await.expect("a proxy"));
@@ -55,16 +57,18 @@ async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(client: Client) {
     let ports: Vec<_> = proxies.iter().map(|proxy| proxy.addr().port()).collect();
     cluster.announce_ports(&ports).expect("announced");
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&cluster_address(ports), &layout, DEADLINE);
+    let store = stage
+        .client
+        .store(&cluster_address(ports), &layout, DEADLINE);
     let proxies: Vec<_> = proxies.iter().collect();
     swallowed_reply_is_charged_once_and_said(&store, &proxies, &gold).await;
 }
 
-async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Client) {
-    let cluster =
-        RedisCluster::start_with(RedisServer::builder(Flavour::Redis), 1).expect("a cluster");
+async fn cluster_node_killed_others_answer_and_its_replica_takes_over(stage: &Stage) {
+    let cluster = RedisCluster::start_with(stage.builder(), 1);
+    let cluster = stage.watch(cluster.expect("a cluster"));
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&cluster.address(), &layout, DEADLINE);
+    let store = stage.client.store(&cluster.address(), &layout, DEADLINE);
     recovers(&store, &gold, FAIL_OVER).await;
     let users: Vec<_> = (0..60).map(|nth| key(&format!("user {nth}"))).collect();
     let slots: Vec<_> = users
@@ -72,9 +76,7 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
         .map(|user| cluster.slot_of(layout.name(user)).expect("a slot"))
         .collect();
     for user in &users {
-        let _ = spend_in_time(&store, user, &gold)
-            .await
-            .expect("a healthy cluster");
+        let _ = spend(&store, user, &gold).await.expect("a healthy cluster");
     }
     let victim = cluster.primary_of(slots[0]).expect("a primary");
     let hit: Vec<_> = slots
@@ -84,7 +86,7 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
     victim.kill();
     let (mut others_ok, mut others) = (0, 0);
     for (user, hit) in users.iter().zip(&hit) {
-        let said = spend_in_time(&store, user, &gold).await;
+        let said = spend(&store, user, &gold).await;
         if !hit {
             others += 1;
             others_ok += u32::from(said.is_ok());
@@ -93,20 +95,21 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(client: Cl
     // A slot map that is being renewed may fail a call or two; it must not fail the cluster. Known limit of fred: while it
     // looks for a lost node it serves no other, so there only the bound in time holds.
     assert!(
-        client == Client::Fred || others_ok * 10 >= others * 8,
+        stage.client == Client::Fred || others_ok * 10 >= others * 8,
         "{others_ok} of {others} calls to healthy nodes answered"
     );
     let began = Instant::now();
     for (user, _) in users.iter().zip(&hit).filter(|(_, hit)| **hit) {
-        while let Err(error) = spend_in_time(&store, user, &gold).await {
+        while let Err(error) = spend(&store, user, &gold).await {
             assert!(began.elapsed() < FAIL_OVER, "no fail-over: {error:?}");
             sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-async fn slot_migration_under_load(client: Client) {
-    let cluster = Arc::new(RedisCluster::start(Flavour::Redis).expect("a cluster"));
+async fn slot_migration_under_load(stage: &Stage) {
+    let client = stage.client;
+    let cluster = stage.cluster();
     let (layout, gold) = (layout(), bucket(10_000));
     let deadline = if client == Client::Fred {
         DEADLINE
@@ -182,22 +185,17 @@ async fn slot_migration_under_load(client: Client) {
         task.await.expect("no failed decision");
     }
     assert!(decided.load(Ordering::Relaxed) > 1000);
-    cluster.nodes().for_each(no_immortal_keys);
 }
 
 /// What a cluster needs besides: `+cluster|slots`, and `+asking` for redis-rs, which follows a slot that moves.
-async fn user_of_a_cluster_with_the_published_permissions(client: Client) {
-    let besides = if client == Client::Redis {
-        "+cluster|slots +asking"
-    } else {
-        "+cluster|slots"
-    };
-    let nodes =
-        RedisServer::builder(Flavour::Redis).with_acl_user(format!("{PERMISSIONS} {besides}"));
-    let cluster = RedisCluster::start_with(nodes, 0).expect("a cluster");
+async fn user_of_a_cluster_with_the_published_permissions(stage: &Stage) {
+    let besides = stage.client.besides_in_a_cluster();
+    let nodes = stage.builder().with_acl_user(user(besides));
+    let cluster = RedisCluster::start_with(nodes, 0);
+    let cluster = stage.watch(cluster.expect("a cluster"));
     let address = cluster.address().replace("://", "://limiter:secret@");
     let (layout, gold) = (layout(), bucket(10));
-    let store = client.store(&address, &layout, PATIENT);
+    let store = stage.client.store(&address, &layout, PATIENT);
     recovers(&store, &gold, FAIL_OVER).await;
     for nth in 0..30 {
         let user = key(&format!("user {nth}"));
@@ -207,7 +205,7 @@ async fn user_of_a_cluster_with_the_published_permissions(client: Client) {
             .expect("an answer");
         assert_eq!(said.plans[0].remaining, 9);
     }
-    if client == Client::Fred {
+    if stage.client == Client::Fred {
         return;
     }
     // A key that is on its way: the node that it left says ASK, and ASKING goes before the call.
@@ -227,13 +225,15 @@ async fn user_of_a_cluster_with_the_published_permissions(client: Client) {
 }
 
 /// What servers behind sentinels need besides: `+role`. The sentinels themselves know no user.
-async fn user_behind_sentinels_with_the_published_permissions(client: Client) {
-    let nodes = RedisServer::builder(Flavour::Redis)
+async fn user_behind_sentinels_with_the_published_permissions(stage: &Stage) {
+    let nodes = stage
+        .builder()
         .with_password("another")
-        .with_acl_user(format!("{PERMISSIONS} +role"));
-    let sentinel = RedisSentinel::start_with(nodes).expect("sentinels");
+        .with_acl_user(user(BEHIND_SENTINELS));
+    let sentinel = RedisSentinel::start_with(nodes);
+    let sentinel = stage.watch(sentinel.expect("sentinels"));
     let address = sentinel.address().replace("://", "://limiter:secret@");
-    let store = client.store(&address, &layout(), PATIENT);
+    let store = stage.client.store(&address, &layout(), PATIENT);
     let plans = [bucket(10)];
     for remaining in (5..10).rev() {
         let said = store.try_acquire(&key("ann"), &plans, Cost::ONE).await;
@@ -241,10 +241,10 @@ async fn user_behind_sentinels_with_the_published_permissions(client: Client) {
     }
 }
 
-async fn script_flush_on_every_cluster_node(client: Client) {
-    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
+async fn script_flush_on_every_cluster_node(stage: &Stage) {
+    let cluster = stage.cluster();
     let gold = bucket(100);
-    let store = client.store(&cluster.address(), &layout(), PATIENT);
+    let store = stage.client.store(&cluster.address(), &layout(), PATIENT);
     for nth in 1..=30 {
         for node in cluster.nodes() {
             node.script_flush().expect("flushes");
@@ -260,32 +260,30 @@ async fn script_flush_on_every_cluster_node(client: Client) {
     }
 }
 
-async fn sentinel_fail_over(client: Client) {
-    let sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
+async fn sentinel_fail_over(stage: &Stage) {
+    let sentinel = stage.watch(RedisSentinel::start(stage.flavour).expect("sentinels"));
     sentinel.wait_until_ok().expect("healthy");
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&sentinel.address(), &layout, DEADLINE);
+    let store = stage.client.store(&sentinel.address(), &layout, DEADLINE);
     recovers(&store, &gold, FAIL_OVER).await;
     for _ in 0..10 {
-        let _ = spend_in_time(&store, &key("ann"), &gold)
-            .await
-            .expect("healthy");
+        let _ = spend(&store, &key("ann"), &gold).await.expect("healthy");
     }
     sentinel.wait_until_replicated().expect("replicated");
     let old = sentinel.primary().expect("a primary");
     old.kill();
     let took = recovers(&store, &gold, FAIL_OVER).await;
-    eprintln!("{client:?} came back {took:?} after the primary was killed");
-    assert_eq!(spent(&store, &key("ann"), &gold).await, 10);
-    no_immortal_keys(
-        sentinel
-            .wait_for_other_primary_than(old)
-            .expect("another primary"),
+    eprintln!(
+        "{:?} came back {took:?} after the primary was killed",
+        stage.client
     );
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 10);
+    let other = sentinel.wait_for_other_primary_than(old);
+    assert!(other.is_ok_and(|other| !other.keys().expect("keys").is_empty()));
 }
 
-async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(client: Client) {
-    let mut sentinel = RedisSentinel::start(Flavour::Redis).expect("sentinels");
+async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(stage: &Stage) {
+    let mut sentinel = RedisSentinel::start(stage.flavour).expect("sentinels");
     let [primary, replica] = sentinel.data_nodes().each_ref().map(RedisServer::addr);
     let proxy = FaultProxy::start(primary).await.expect("a proxy");
     let standby = FaultProxy::start(replica).await.expect("a proxy");
@@ -293,8 +291,9 @@ async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(client: Client
     // On a thread of its own, for the sentinels now reach the servers through the proxies.
     let sentinel = spawn_blocking(move || sentinel.announce_ports(ports).map(|()| sentinel));
     let sentinel = sentinel.await.expect("no panic").expect("announced");
+    let sentinel = stage.watch(sentinel);
     let (layout, gold) = (layout(), bucket(1000));
-    let store = client.store(&sentinel.address(), &layout, DEADLINE);
+    let store = stage.client.store(&sentinel.address(), &layout, DEADLINE);
     swallowed_reply_is_charged_once_and_said(&store, &[&proxy], &gold).await;
 }
 
@@ -310,11 +309,11 @@ async fn swallowed_reply_is_charged_once_and_said(
         .enumerate()
     {
         let user = key(&format!("ann {nth}"));
-        assert!(spend_in_time(store, &user, gold).await.is_ok());
+        assert!(spend(store, &user, gold).await.is_ok());
         for proxy in proxies {
             proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
         }
-        let error = spend_in_time(store, &user, gold)
+        let error = spend(store, &user, gold)
             .await
             .expect_err("the reply is lost");
         assert!(

@@ -13,7 +13,7 @@ use limiter_fred::fred::prelude::{Builder, ClientLike as _, Config};
 use limiter_lua::Connections;
 use limiter_redis::redis;
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, Store, bucket, key, layout, on_clients, recovers, spend_in_time,
+    Client, DEADLINE, PATIENT, Store, bucket, key, layout, on_clients, recovers, spend,
 };
 use limiter_testkit::server::{Flavour, RedisServer};
 
@@ -83,7 +83,7 @@ async fn dead_connections_are_passed_over_and_renewed(client: Client) {
     }
     let mut failed = 0;
     for _ in 0..200 {
-        failed += u8::from(spend_in_time(&store, &key("ann"), &gold).await.is_err());
+        failed += u8::from(spend(&store, &key("ann"), &gold).await.is_err());
     }
     // The first call on a dead connection may fail; after that the living one has them all.
     assert!(failed < FOUR, "{failed} of 200 calls failed");
@@ -96,7 +96,7 @@ async fn all_connections_are_used(store: &Store, gold: &Plan, server: &RedisServ
     let began = Instant::now();
     while callers(server).len() < FOUR.into() {
         assert!(began.elapsed() < PATIENT, "connections stay unused");
-        let _ = spend_in_time(store, &key("ann"), gold).await;
+        let _ = spend(store, &key("ann"), gold).await;
     }
 }
 

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use limiter_core::Cost;
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, Store, bucket, key, layout, on_clients, recovers, spend_in_time,
-    spent,
+    BEHIND_SENTINELS, Client, DEADLINE, PATIENT, Store, bucket, key, layout, on_clients, recovers,
+    spend, spent,
 };
+use limiter_testkit::rig::{PERMISSIONS, acl_user};
 use limiter_testkit::server::{Flavour, RedisCluster, RedisSentinel, RedisServer, ServerBuilder};
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -124,9 +125,9 @@ async fn calls_are_answered_over_tls_by_every_node_of_a_cluster(client: Client) 
 /// With a user, too, for certificates and users go the same way into the client.
 async fn calls_are_answered_over_tls_behind_sentinels_before_and_after_a_fail_over(client: Client) {
     let signed = Signed::new();
-    let data = signed.server().with_password("another").with_acl_user(
-        "limiter on >secret ~* -@all +evalsha +eval +hget +hset +pttl +pexpire +time +ping +role",
-    );
+    let permissions = format!("{PERMISSIONS} {BEHIND_SENTINELS}");
+    let user = acl_user("limiter", "*", &permissions);
+    let data = signed.server().with_password("another").with_acl_user(user);
     let group = RedisSentinel::start_with(data).expect("sentinels");
     let address = group.address().replace("://", "://limiter:secret@");
     let store = trusting(client, &address, &signed.certificate).expect("a store");
@@ -153,7 +154,7 @@ async fn certificate_of_a_stranger_is_refused_by_a_cluster_and_behind_sentinels(
     for address in [cluster.address(), group.address()] {
         let store = client.store(&address, &layout(), DEADLINE);
         for _ in 0..5 {
-            let error = spend_in_time(&store, &key("ann"), &bucket(10)).await;
+            let error = spend(&store, &key("ann"), &bucket(10)).await;
             let error = error.expect_err("a stranger");
             assert!(!error.may_have_charged(), "{address}: {error:?}");
         }
@@ -168,7 +169,7 @@ async fn certificate_of_a_stranger_is_refused(client: Client) {
     // The authorities of the system did not sign for the server, and so nothing is sent.
     let store = client.store(&tls.address, &layout(), DEADLINE);
     for _ in 0..5 {
-        let error = spend_in_time(&store, &key("ann"), &bucket(10)).await;
+        let error = spend(&store, &key("ann"), &bucket(10)).await;
         let error = error.expect_err("a stranger");
         assert!(!error.may_have_charged(), "{error:?}");
     }
@@ -180,12 +181,12 @@ async fn server_without_tls_fails_in_time(client: Client) {
     let plain = RedisServer::start(Flavour::Redis).expect("Redis starts");
     let address = plain.url().replace("redis://", "rediss://");
     let store = client.store(&address, &layout(), DEADLINE);
-    let error = spend_in_time(&store, &key("ann"), &bucket(10)).await;
+    let error = spend(&store, &key("ann"), &bucket(10)).await;
     assert!(!error.expect_err("no TLS there").may_have_charged());
     // And the other way round: plain words to a server that speaks TLS.
     let address = tls.address.replace("rediss://", "redis://");
     let store = client.store(&address, &layout(), DEADLINE);
-    let error = spend_in_time(&store, &key("ann"), &bucket(10)).await;
+    let error = spend(&store, &key("ann"), &bucket(10)).await;
     assert!(!error.expect_err("TLS there").may_have_charged());
     recovers(
         &client.store(&plain.url(), &layout(), DEADLINE),

@@ -1,0 +1,111 @@
+//! [`Client`]: which adapter, and the stores that it makes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limiter_lua::{Connections, KeyLayout};
+use limiter_sessions::TagKey;
+
+use crate::{Attempts, Sessions, Store, timed};
+
+/// Which adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    Redis,
+    Fred,
+}
+
+impl Client {
+    /// Makes a store on `address`, in any form that both adapters know. Each of its calls has to end by its deadline.
+    pub fn store(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Store {
+        self.pooled_store(address, layout, deadline, Connections::ONE)
+    }
+
+    /// Makes a store that spreads its calls over so many connections.
+    pub fn pooled_store(
+        self,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+        connections: Connections,
+    ) -> Store {
+        let store: Store = match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_connections(connections);
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_connections(connections);
+                Arc::new(store.build().expect("a store"))
+            }
+        };
+        timed(store, deadline)
+    }
+
+    /// Makes a store of attempts on `address`.
+    pub fn attempts(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Attempts {
+        match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).build();
+                Arc::new(store.expect("a store"))
+            }
+            Self::Fred => Arc::new(fred(address, layout, deadline).build().expect("a store")),
+        }
+    }
+
+    /// Makes a store of sessions on `address`, in any form that both adapters know.
+    pub fn sessions(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
+        let tags = TagKey::new([7; 32]).expect("a secret");
+        match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).build_sessions(tags);
+                store.expect("a store")
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).build_sessions(tags);
+                store.expect("a store")
+            }
+        }
+    }
+}
+
+/// What a user needs besides behind sentinels.
+pub const BEHIND_SENTINELS: &str = "+role";
+/// What a user needs besides in a database other than 0.
+pub const OTHER_DATABASE: &str = "+select";
+
+impl Client {
+    /// What a user needs besides in a cluster: redis-rs follows a slot that moves.
+    #[must_use]
+    pub const fn besides_in_a_cluster(self) -> &'static str {
+        match self {
+            Self::Redis => "+cluster|slots +asking",
+            Self::Fred => "+cluster|slots",
+        }
+    }
+}
+
+fn redis_rs(
+    address: &str,
+    layout: &KeyLayout,
+    deadline: Duration,
+) -> limiter_redis::RedisStoreBuilder {
+    let endpoint = address.parse::<limiter_redis::Endpoint>();
+    limiter_redis::RedisStore::builder(endpoint.expect("an address"))
+        .with_layout(layout.clone())
+        .with_deadline(deadline)
+        .with_connect_timeout(connect_timeout(deadline))
+}
+
+fn fred(address: &str, layout: &KeyLayout, deadline: Duration) -> limiter_fred::FredStoreBuilder {
+    let endpoint = address.parse::<limiter_fred::Endpoint>();
+    limiter_fred::FredStore::builder(endpoint.expect("an address"))
+        .with_layout(layout.clone())
+        .with_deadline(deadline)
+        .with_connect_timeout(connect_timeout(deadline))
+}
+
+/// A store that is patient with a crowded machine is so from the start: many clients connect at once.
+fn connect_timeout(deadline: Duration) -> Duration {
+    deadline.max(limiter_redis::RedisStoreBuilder::DEFAULT_CONNECT_TIMEOUT)
+}

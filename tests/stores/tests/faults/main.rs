@@ -1,0 +1,14 @@
+//! Servers that fail, one way in each test: every call ends in time, says whether it may have charged, never charges twice,
+//! the store comes back by itself, and no key stays for ever.
+#![cfg(test)]
+
+mod outages;
+mod refusals;
+mod replies;
+mod users;
+mod values;
+
+use std::time::Duration;
+
+/// How long a store may take to come back.
+const RECOVERY: Duration = Duration::from_secs(3);

@@ -1,0 +1,140 @@
+//! Servers that are not there, or do not answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use limiter_store_tests::{
+    DEADLINE, Stage, bucket, faults_on_clients_and_servers, key, layout, recovers, spend, spent,
+};
+use limiter_testkit::proxy::{Direction, Toxic};
+use tokio::time::sleep;
+
+use crate::RECOVERY;
+
+faults_on_clients_and_servers! {
+    server_absent_at_start
+    killed_and_restarted_empty_under_load
+    stopped_for_seconds
+    blackholed_connection_is_replaced
+    too_many_clients
+}
+
+async fn server_absent_at_start(stage: &Stage) {
+    let (server, proxy) = stage.proxied().await;
+    proxy.refuse_connections().await;
+    let store = stage
+        .client
+        .store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
+    let gold = bucket(10);
+    for _ in 0..20 {
+        let error = spend(&store, &key("ann"), &gold)
+            .await
+            .expect_err("no server");
+        assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
+    }
+    proxy.accept_connections().await.expect("listens again");
+    recovers(&store, &gold, RECOVERY).await;
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+}
+
+async fn killed_and_restarted_empty_under_load(stage: &Stage) {
+    let server = stage.server();
+    let (layout, gold) = (layout(), bucket(1000));
+    let store = stage.client.store(&server.url(), &layout, DEADLINE);
+    recovers(&store, &gold, RECOVERY).await;
+    let (stop, admitted) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+    );
+    let load: Vec<_> = (0..16)
+        .map(|_| {
+            let (store, gold, stop, admitted) =
+                (store.clone(), gold.clone(), stop.clone(), admitted.clone());
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    if let Ok(said) = spend(&store, &key("ann"), &gold).await {
+                        admitted.fetch_add(u32::from(said.admitted), Ordering::Relaxed);
+                    }
+                    sleep(Duration::from_micros(200)).await;
+                }
+            })
+        })
+        .collect();
+    let losses = 3;
+    for _ in 0..losses {
+        sleep(Duration::from_millis(200)).await;
+        let server = server.clone();
+        tokio::task::spawn_blocking(move || {
+            server.kill();
+            server.restart().expect("starts again");
+        })
+        .await
+        .expect("no panic");
+        recovers(&store, &gold, RECOVERY).await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    stop.store(true, Ordering::Relaxed);
+    for task in load {
+        task.await.expect("every call in time");
+    }
+    let admitted = admitted.load(Ordering::Relaxed);
+    assert!(admitted <= 1000 * (1 + losses), "{admitted} admitted");
+}
+
+async fn stopped_for_seconds(stage: &Stage) {
+    let server = stage.server();
+    let gold = bucket(1000);
+    let store = stage.client.store(&server.url(), &layout(), DEADLINE);
+    recovers(&store, &gold, RECOVERY).await;
+    server.pause().expect("stops");
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        let error = spend(&store, &key("ann"), &gold)
+            .await
+            .expect_err("a stopped server");
+        assert!(error.is_outage(), "{error:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+    server.resume().expect("goes on");
+    recovers(&store, &gold, RECOVERY).await;
+}
+
+async fn blackholed_connection_is_replaced(stage: &Stage) {
+    let (server, proxy) = stage.proxied().await;
+    let gold = bucket(1000);
+    let store = stage
+        .client
+        .store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
+    recovers(&store, &gold, RECOVERY).await;
+    proxy.add(Direction::Both, Toxic::Blackhole);
+    for _ in 0..5 {
+        let error = spend(&store, &key("ann"), &gold)
+            .await
+            .expect_err("a black hole");
+        assert!(error.is_outage(), "{error:?}");
+    }
+    // New connections are well; those from before stay dead for ever.
+    proxy.heal();
+    recovers(&store, &gold, RECOVERY).await;
+}
+
+async fn too_many_clients(stage: &Stage) {
+    let server = stage.start(stage.builder().with_max_clients(3));
+    let gold = bucket(10);
+    // The test's own connection counts as well; two others fill the house.
+    let mut guests: Vec<_> = (0..4)
+        .map(|_| std::net::TcpStream::connect(server.addr()))
+        .collect();
+    sleep(Duration::from_millis(100)).await;
+    let store = stage.client.store(&server.url(), &layout(), DEADLINE);
+    for _ in 0..10 {
+        let error = spend(&store, &key("ann"), &gold)
+            .await
+            .expect_err("no room");
+        assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+    guests.clear();
+    recovers(&store, &gold, RECOVERY).await;
+}

@@ -1,0 +1,181 @@
+//! Servers that are there, and say no.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use limiter_core::{Cost, StoreError};
+use limiter_store_tests::{
+    DEADLINE, PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers,
+    spend, spent,
+};
+use limiter_testkit::proxy::{ReplyFault, ReplyRule};
+use limiter_testkit::server::RedisServer;
+use tokio::time::sleep;
+
+use crate::RECOVERY;
+
+faults_on_clients_and_servers! {
+    script_flush_every_millisecond
+    out_of_memory
+    demoted_to_replica
+    call_that_waits_outlasts_a_demotion
+    loading_server_is_waited_for
+    try_again_is_tried_again
+}
+
+async fn script_flush_every_millisecond(stage: &Stage) {
+    let server = stage.server();
+    let store = stage.client.store(&server.url(), &layout(), PATIENT);
+    let stop = Arc::new(AtomicBool::new(false));
+    let flusher = {
+        let (server, stop) = (server.clone(), stop.clone());
+        tokio::task::spawn_blocking(move || {
+            while !stop.load(Ordering::Relaxed) {
+                server.script_flush().expect("flushes");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    let gold = bucket(100_000);
+    let plans = [gold.clone(), plan("window", "sliding 1000000/h")];
+    for nth in 1..=500 {
+        let said = store
+            .try_acquire(&key("ann"), &plans, Cost::ONE)
+            .await
+            .expect("an answer");
+        assert_eq!(said.plans[0].remaining, 100_000 - nth);
+    }
+    stop.store(true, Ordering::Relaxed);
+    flusher.await.expect("no panic");
+}
+
+async fn out_of_memory(stage: &Stage) {
+    let server = stage.server();
+    let (gold, store) = (
+        bucket(1000),
+        stage.client.store(&server.url(), &layout(), DEADLINE),
+    );
+    recovers(&store, &gold, RECOVERY).await;
+    server
+        .config_set("maxmemory-policy", "noeviction")
+        .expect("set");
+    server.config_set("maxmemory", "1").expect("set");
+    let error = spend(&store, &key("ann"), &gold)
+        .await
+        .expect_err("no memory");
+    assert!(matches!(error, StoreError::Overloaded { .. }), "{error:?}");
+    assert!(!error.may_have_charged());
+    server.config_set("maxmemory", "0").expect("set");
+    recovers(&store, &gold, RECOVERY).await;
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+}
+
+async fn demoted_to_replica(stage: &Stage) {
+    let server = stage.server();
+    let (gold, store) = (
+        bucket(1000),
+        stage.client.store(&server.url(), &layout(), DEADLINE),
+    );
+    recovers(&store, &gold, RECOVERY).await;
+    server.demote().expect("demoted");
+    let mut sure = false;
+    for _ in 0..5 {
+        let error = spend(&store, &key("ann"), &gold)
+            .await
+            .expect_err("read-only");
+        assert!(error.is_outage(), "{error:?}");
+        // It is tried again until the deadline: a reply that is still under way then leaves it open what it says.
+        sure |= !error.may_have_charged();
+    }
+    assert!(sure, "no call heard what the server said");
+    server.promote().expect("promoted");
+    recovers(&store, &gold, RECOVERY).await;
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+}
+
+/// READONLY did not run, and is asked again until the deadline: the very call that heard it is answered, and charged once.
+async fn call_that_waits_outlasts_a_demotion(stage: &Stage) {
+    let server = stage.server();
+    let (gold, ann) = (bucket(1000), key("ann"));
+    let store = stage.client.store(&server.url(), &layout(), PATIENT);
+    recovers(&store, &gold, RECOVERY).await;
+    server.demote().expect("demoted");
+    let call = tokio::spawn({
+        let (store, gold, ann) = (store.clone(), gold.clone(), ann.clone());
+        async move { spend(&store, &ann, &gold).await }
+    });
+    let began = Instant::now();
+    // More often than a client might ask by itself.
+    while read_only_replies(&server) < 5 {
+        assert!(!call.is_finished(), "the call did not wait");
+        assert!(began.elapsed() < RECOVERY, "the call is not asked again");
+        sleep(Duration::from_millis(1)).await;
+    }
+    server.promote().expect("promoted");
+    let said = call.await.expect("no panic").expect("an answer");
+    assert_eq!(said.plans[0].remaining, 999);
+    assert_eq!(spent(&store, &ann, &gold).await, 1);
+}
+
+/// Returns how often the server has said READONLY.
+fn read_only_replies(server: &RedisServer) -> u32 {
+    let errors = server.info("errorstats").expect("errorstats");
+    let count = errors.get("errorstat_READONLY");
+    let count = count.and_then(|count| count.strip_prefix("count="));
+    count.map_or(0, |count| count.trim().parse().expect("a number"))
+}
+
+/// Loads its own data anew, slowly: for a second or so the server says LOADING to everyone, really.
+async fn loading_server_is_waited_for(stage: &Stage) {
+    let server = stage.server();
+    let (layout, gold) = (layout(), bucket(1000));
+    let hasty = stage.client.store(&server.url(), &layout, DEADLINE);
+    let patient = stage.client.store(&server.url(), &layout, PATIENT);
+    recovers(&hasty, &gold, RECOVERY).await;
+    let plans = [gold.clone()];
+    let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
+    assert!(said.expect("an answer").admitted);
+    server
+        .command(&["DEBUG", "POPULATE", "2000"])
+        .expect("filled");
+    server
+        .config_set("loading-process-events-interval-bytes", "1024")
+        .expect("set");
+    server.config_set("key-load-delay", "500").expect("set");
+    let reloading = server.clone();
+    let reload = tokio::task::spawn_blocking(move || reloading.command(&["DEBUG", "RELOAD"]));
+    let began = Instant::now();
+    let error = loop {
+        match spend(&hasty, &key("bob"), &gold).await {
+            Ok(_) => assert!(began.elapsed() < RECOVERY, "the server never said LOADING"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_outage(), "{error:?}");
+    // This one waits for the server, and is charged once.
+    let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
+    assert_eq!(said.expect("an answer").plans[0].remaining, 998);
+    reload.await.expect("no panic").expect("reloaded");
+    recovers(&hasty, &gold, RECOVERY).await;
+    // What filled the server has no TTL.
+    let empty = "for nth = 0, 1999 do redis.call('DEL', 'key:' .. nth) end";
+    server.command(&["EVAL", empty, "0"]).expect("emptied");
+}
+
+/// A script on one key gets no TRYAGAIN of a real server, which is why there is one key. Through the proxy, word by word as
+/// Redis writes it; the call is one that changes nothing, for behind the proxy it did run.
+async fn try_again_is_tried_again(stage: &Stage) {
+    let (server, proxy) = stage.proxied().await;
+    let gold = bucket(10);
+    let store = stage
+        .client
+        .store(&server.url_at(proxy.addr()), &layout(), PATIENT);
+    recovers(&store, &gold, RECOVERY).await;
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+    let before = proxy.requests_of("EVALSHA");
+    let words = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+    proxy.add_rule(ReplyRule::next(3, ReplyFault::Garbage(words.into())).to_command("EVALSHA"));
+    assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+    assert_eq!(proxy.requests_of("EVALSHA") - before, 4);
+}
