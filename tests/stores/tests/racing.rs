@@ -1,4 +1,4 @@
-//! Many clients, many tasks, one key: not one unit too many, and every caller gets its own reply.
+//! Many clients, many tasks: not one unit too many of a key that they share, and every caller gets its own reply.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -14,11 +14,15 @@ use limiter_testkit::server::{Flavour, RedisCluster, RedisServer};
 
 const INSTANCES: usize = 16;
 const TASKS: usize = 64;
+/// How often a caller calls that shares its key with nobody.
+const OWN_CALLS: u32 = 10;
 
 on_clients! {
     racing_clients_never_overspend_one_plan
     racing_clients_never_overspend_a_chain
     racing_clients_never_overspend_on_a_cluster
+    racing_callers_get_their_own_replies
+    racing_callers_get_their_own_replies_on_a_cluster
 }
 
 async fn admitted(stores: &[Store], plans: &[Plan], calls: usize) -> u32 {
@@ -97,4 +101,53 @@ async fn racing_clients_never_overspend_on_a_cluster(client: Client) {
         plan("c", "fixed 1200/h"),
     ];
     assert_eq!(admitted(&stores, &chain, 2).await, 1000);
+}
+
+async fn racing_callers_get_their_own_replies(client: Client) {
+    let server = RedisServer::start(Flavour::Redis).expect("Redis starts");
+    everyone_gets_their_own(&stores(client, &server.url())).await;
+}
+
+async fn racing_callers_get_their_own_replies_on_a_cluster(client: Client) {
+    let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster starts");
+    everyone_gets_their_own(&stores(client, &cluster.address())).await;
+}
+
+/// Every caller has a key and limits of its own, and no two replies are alike: what is left tells whose reply it is, and which.
+async fn everyone_gets_their_own(stores: &[Store]) {
+    let callers = (0..u32::try_from(TASKS).expect("few"))
+        .flat_map(|task| stores.iter().cloned().map(move |store| (task, store)));
+    let tasks: Vec<_> = callers
+        .zip(0..)
+        .map(|((task, store), caller)| {
+            let own = key(&format!("caller {caller}"));
+            let plans = own_plans(caller, task % 4);
+            tokio::spawn(async move {
+                for spent in 1..=OWN_CALLS {
+                    let said = store.try_acquire(&own, &plans, Cost::ONE).await;
+                    let said = said.expect("an answer");
+                    let left: Vec<_> = said.plans.iter().map(|plan| plan.remaining).collect();
+                    let units = plans.iter().map(|plan| plan.limit().units());
+                    let own_left: Vec<_> = units.map(|units| units - spent).collect();
+                    assert_eq!(left, own_left, "caller {caller} got another's reply");
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("everyone gets their own reply");
+    }
+}
+
+/// Returns plans of the caller's own size: `kind` plus one token buckets, or a chain of other algorithms.
+fn own_plans(caller: u32, kind: u32) -> Vec<Plan> {
+    let units = |nth: u32| 1_000 + OWN_CALLS * (4 * caller + nth);
+    if kind == 3 {
+        return vec![
+            plan("a", &format!("sliding {}/h", units(0))),
+            plan("b", &format!("fixed {}/h", units(1))),
+        ];
+    }
+    let bucket = |nth| plan(&format!("plan-{nth}"), &format!("1/h burst {}", units(nth)));
+    (0..=kind).map(bucket).collect()
 }
