@@ -7,8 +7,12 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use limiter_core::Cost;
-use limiter_store_tests::{Client, PATIENT, key, layout, on_clients, plan};
+use limiter_store_tests::{
+    Client, DEADLINE, PATIENT, key, layout, on_clients, plan, recovers, spend,
+};
+use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
 use limiter_testkit::server::{Flavour, RedisServer};
 use tokio::time::sleep;
 
@@ -17,6 +21,14 @@ on_clients! {
     nothing_is_left_after_the_ttl
 }
 
+/// One of each algorithm, and of each form; none lasts longer than 2 s.
+const LIMITS: [&str; 5] = [
+    "10/s",
+    "sliding 10/s",
+    "suppressing 10/s",
+    "fixed 10/s",
+    "7/2s burst 3",
+];
 /// The most by which a TTL outlasts the plans: a slot of 5 s, and a second.
 const SPARE: Duration = Duration::from_secs(6);
 
@@ -59,25 +71,63 @@ async fn every_key_has_a_ttl_that_covers_its_plans_and_little_more(client: Clien
     }
 }
 
+/// Not on a server that was well all the time, and not on one of which calls failed, were cut off or given up.
 async fn nothing_is_left_after_the_ttl(client: Client) {
     let server = RedisServer::start(Flavour::Redis).expect("Redis starts");
     let store = client.store(&server.url(), &layout(), PATIENT);
-    for limit in [
-        "10/s",
-        "sliding 10/s",
-        "suppressing 10/s",
-        "fixed 10/s",
-        "7/2s burst 3",
-    ] {
-        let user = key(limit);
-        let plans = [plan("gold", limit)];
-        let said = store
-            .try_acquire(&user, &plans, Cost::ONE)
-            .await
-            .expect("an answer");
-        assert!(said.admitted);
+    for limit in LIMITS {
+        let said = spend(&store, &key(limit), &plan("gold", limit)).await;
+        assert!(said.expect("an answer").admitted);
     }
-    assert_eq!(server.keys().expect("keys").len(), 5);
+    assert_eq!(server.keys().expect("keys").len(), LIMITS.len());
+    let shaken = RedisServer::start(Flavour::Redis).expect("Redis starts");
+    shake(client, &shaken).await;
+    let keys = keys_ever(&shaken);
+    assert!(keys >= 3 * LIMITS.len(), "{keys} keys");
     sleep(Duration::from_secs(2) + SPARE).await;
-    assert!(server.keys().expect("keys").is_empty());
+    for server in [&server, &shaken] {
+        assert_eq!(server.keys().expect("keys"), Vec::<Vec<u8>>::new());
+    }
+}
+
+/// Returns how many keys there are, and were until they expired.
+fn keys_ever(server: &RedisServer) -> usize {
+    let stats = server.info("stats").expect("stats");
+    let expired: usize = stats["expired_keys"].parse().expect("a number");
+    server.keys().expect("keys").len() + expired
+}
+
+/// Kills the server and starts it again, then makes calls whose replies are lost or cut, and calls that are given up.
+async fn shake(client: Client, server: &RedisServer) {
+    let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
+    let store = client.store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
+    let probe = plan("gold", "10/s");
+    recovers(&store, &probe, PATIENT).await;
+    server.kill();
+    let error = spend(&store, &key("ann"), &probe).await;
+    assert!(error.expect_err("killed").is_outage());
+    server.restart().expect("starts again");
+    for fault in [
+        ReplyFault::Lost(Ending::Reset),
+        ReplyFault::CutAfter { bytes: 5 },
+    ] {
+        for limit in LIMITS {
+            // With the plan itself, so that the server knows the script when it counts.
+            recovers(&store, &plan("gold", limit), PATIENT).await;
+            proxy.add_rule(ReplyRule::next(1, fault.clone()).to_command("EVALSHA"));
+            let user = key(&format!("{limit} {fault:?}"));
+            let error = spend(&store, &user, &plan("gold", limit)).await;
+            assert!(error.expect_err("no reply").may_have_charged());
+            proxy.heal();
+        }
+    }
+    recovers(&store, &probe, PATIENT).await;
+    let patient = client.store(&server.url(), &layout(), PATIENT);
+    for limit in LIMITS {
+        // The first call loads the script and is answered; the second is given up as soon as it is sent.
+        let (user, gold) = (key(limit), plan("gold", limit));
+        let said = spend(&patient, &user, &gold).await;
+        assert!(said.expect("an answer").admitted);
+        let _ = spend(&patient, &user, &gold).now_or_never();
+    }
 }
