@@ -11,9 +11,10 @@ use limiter_testkit::sessions::SessionStoreUnderTest;
 
 limiter_testkit::session_laws!(Subject::new(), cases = 256);
 
-/// About how many calls a law of racing callers makes, a thousand nonces among 64 callers; the environment variable
-/// `LIMITER_RACING_CALLS` may say otherwise.
+/// About how many calls a law of racing callers makes; the environment variable `LIMITER_RACING_CALLS` may say otherwise.
 const RACING_CALLS: u32 = 64_000;
+/// A nonce is quickly taken: there is time for more.
+const RACING_NONCES: u32 = 10_000;
 
 struct Subject {
     store: Arc<MemorySessionStore>,
@@ -32,6 +33,11 @@ impl Subject {
     }
 }
 
+fn asked_for() -> Option<u32> {
+    let calls = std::env::var("LIMITER_RACING_CALLS").ok()?;
+    calls.parse().ok()
+}
+
 impl SessionStoreUnderTest for Subject {
     fn store(&self) -> Arc<dyn SessionPorts> {
         self.store.clone()
@@ -42,9 +48,11 @@ impl SessionStoreUnderTest for Subject {
     }
 
     fn racing_calls(&self) -> u32 {
-        let asked_for = std::env::var("LIMITER_RACING_CALLS").ok();
-        let asked_for = asked_for.and_then(|calls| calls.parse().ok());
-        asked_for.unwrap_or(RACING_CALLS)
+        asked_for().unwrap_or(RACING_CALLS)
+    }
+
+    fn racing_nonces(&self) -> u32 {
+        asked_for().map_or(RACING_NONCES, |calls| calls / 64)
     }
 
     async fn kept(&self) -> usize {

@@ -34,6 +34,7 @@ caught! {
         ended_session_is_gone;
     ended_sessions_that_come_back_are_caught: Resurrects by ended_session_is_gone,
         visit_after_an_end_begins_another_session, ended_sessions_are_never_resurrected;
+    ended_sessions_that_are_found_are_caught: FindsTheEnded by visits_that_race_with_an_end_begin_one_other_session;
     values_that_are_forgotten_are_caught: ForgetsWhatWasTold by told_values_stay_until_told_anew;
     anomalies_that_collapse_are_caught: DropsWhatIsAlike by feed_is_newest_first_and_keeps_what_is_alike;
     wrong_order_is_caught: OldestFirst by feed_tells_what_is_recent, sessions_of_a_fingerprint_are_listed_longest_first;

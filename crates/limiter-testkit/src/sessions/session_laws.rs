@@ -37,6 +37,7 @@ macro_rules! session_laws {
             sessions_of_a_fingerprint_are_bounded
             racing_observers_begin_one_session_for_each_pair
             ended_sessions_are_never_resurrected
+            visits_that_race_with_an_end_begin_one_other_session
             nonce_is_fresh_once
             scopes_do_not_share_nonces
             racing_callers_find_each_nonce_fresh_once

@@ -25,6 +25,7 @@ pub(super) enum Fault {
     FollowsTheClockBack,
     KeepsTheDead,
     Resurrects,
+    FindsTheEnded,
     ForgetsWhatWasTold,
     DropsWhatIsAlike,
     OldestFirst,
@@ -128,6 +129,15 @@ impl SessionStore for FaultyStore {
         match self.fault {
             Fault::FollowsTheClockBack => seen.session.last_seen = self.now(),
             Fault::ForgetsWhatWasTold => seen.session.bot_probability = visit.bot_probability,
+            Fault::FindsTheEnded => {
+                let ended = self.ended.lock().unwrap();
+                let of_visit = |session: &&Session| {
+                    (session.fingerprint, session.ip) == (visit.fingerprint, visit.ip)
+                };
+                if let Some(session) = ended.values().find(of_visit) {
+                    seen.session = session.clone();
+                }
+            }
             _ => {}
         }
         Ok(seen)
