@@ -21,14 +21,23 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Lets all contestants go through `work`, in turns, `rounds` times.
+    /// Lets all contestants go through `work`, in turns, `rounds` times. Each round begins with another of them.
     #[must_use]
     pub fn run(work: &Workload, rounds: usize) -> Self {
         let contestants: [&dyn Contestant; 3] =
             [&Ours::new(work), &Boxed::new(work), &Governor::new(work)];
         let decisions = work.keys.len() * work.repeats;
         let ns = |contestant| time(contestant, work).as_nanos() as f64 / decisions as f64;
-        let mut times: Vec<[f64; 3]> = (0..=rounds).map(|_| contestants.map(ns)).collect();
+        let round = |nth: usize| {
+            let mut turns = contestants.map(|contestant| (contestant, 0.0));
+            turns.rotate_left(nth % contestants.len());
+            for (contestant, took_ns) in &mut turns {
+                *took_ns = ns(*contestant);
+            }
+            turns.rotate_right(nth % contestants.len());
+            turns.map(|(_, took_ns)| took_ns)
+        };
+        let mut times: Vec<[f64; 3]> = (0..=rounds).map(round).collect();
         times.remove(0);
         let median_of = |pick: fn(&[f64; 3]) -> f64| median(times.iter().map(pick).collect());
         Self {

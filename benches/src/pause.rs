@@ -1,4 +1,4 @@
-//! The longest pause: many keys pass through a store that has room for a tenth of them.
+//! [`Pauses`]: the longest call while many keys pass through a store that has room for a tenth of them.
 
 use std::time::Duration;
 
@@ -13,39 +13,71 @@ const ROOM: usize = 1_000_000;
 /// Calls are looked at in spans of so many.
 const SPAN: usize = 1_000;
 
-/// Returns the longest call while ten million keys pass.
+/// The longest call of a round, and the longest step of a loop that does nothing for as long.
 ///
-/// A call from which the system took the core away is no pause of the store: spans of a thousand calls in which that
-/// happened are left out. What a hypervisor takes is not told; but a true pause shows in every round, so the shortest of
-/// the rounds' longest calls is returned.
-#[must_use]
-pub fn longest(limit: &str, rounds: usize) -> Duration {
-    let longest = (0..rounds).map(|_| round(limit)).min();
-    longest.unwrap_or_default()
+/// A call from which the system took the core away is no pause of the store: spans of a thousand calls in which that happened
+/// are left out. What a hypervisor takes is not told, so the idle loop says what to expect of the machine alone.
+#[derive(Clone, Copy)]
+pub struct Pauses {
+    /// The longest call while ten million keys pass.
+    pub store: Duration,
+    /// The longest step of the idle loop.
+    pub machine: Duration,
 }
 
-#[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
-fn round(limit: &str) -> Duration {
-    let store = MemoryStore::builder().max_keys(ROOM).build().unwrap();
-    let plans = [Plan::new("gold", limit).unwrap()];
-    let clock = quanta::Clock::new();
-    let mut longest = Duration::ZERO;
-    let mut interruptions = interruptions_so_far();
-    for first in (0..PASSING).step_by(SPAN) {
-        let mut longest_of_span = Duration::ZERO;
-        for nth in first..first + SPAN {
-            let key = Key::new(key(nth)).unwrap();
+impl Pauses {
+    /// Returns the medians of so many rounds.
+    #[must_use]
+    pub fn measure(limit: &str, rounds: usize) -> Self {
+        let pauses: Vec<_> = (0..rounds).map(|_| Self::of_a_round(limit)).collect();
+        Self {
+            store: median(pauses.iter().map(|pauses| pauses.store)),
+            machine: median(pauses.iter().map(|pauses| pauses.machine)),
+        }
+    }
+
+    #[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
+    fn of_a_round(limit: &str) -> Self {
+        let store = MemoryStore::builder().max_keys(ROOM).build().unwrap();
+        let plans = [Plan::new("gold", limit).unwrap()];
+        let clock = quanta::Clock::new();
+        let start = clock.now();
+        let keys = (0..PASSING).map(|nth| Key::new(key(nth)).unwrap());
+        let calls = keys.map(|key| {
             let start = clock.now();
             let _ = std::hint::black_box(store.try_acquire_sync(&key, &plans, Cost::ONE));
-            longest_of_span = longest_of_span.max(clock.now().duration_since(start));
+            clock.now().duration_since(start)
+        });
+        let longest_call = longest(calls);
+        let took = clock.now().duration_since(start);
+        let steps = std::iter::from_fn(|| {
+            let step = clock.now();
+            (step.duration_since(start) < 2 * took).then(|| clock.now().duration_since(step))
+        });
+        Self {
+            store: longest_call,
+            machine: longest(steps),
         }
+    }
+}
+
+/// Returns the longest of `times`, leaving out those around which the system took the core away.
+fn longest(mut times: impl Iterator<Item = Duration>) -> Duration {
+    let (mut longest, mut interruptions) = (Duration::ZERO, interruptions_so_far());
+    while let Some(of_span) = times.by_ref().take(SPAN).max() {
         let so_far = interruptions_so_far();
         if so_far == interruptions {
-            longest = longest.max(longest_of_span);
+            longest = longest.max(of_span);
         }
         interruptions = so_far;
     }
     longest
+}
+
+fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// Returns how often this thread was made to leave its core, or `None` where the system does not tell.

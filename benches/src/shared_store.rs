@@ -127,20 +127,23 @@ impl Bench {
     }
 
     /// Returns the microseconds of the server's processor that each call of `racer` takes, by what the server says of EVALSHA
-    /// or INCR.
+    /// or INCR. Several calls may share one command.
     ///
     /// # Errors
     /// What a call or the server says.
     pub async fn server_us(&self, racer: Racer, command: &str) -> Result<f64, Problem> {
         self.server.command(&["CONFIG", "RESETSTAT"])?;
-        Turns::run(&[racer], 64, 3, TURN).await?;
+        let racers = [racer];
+        Turns::run(&racers, 64, 3, TURN).await?;
         let stats = self.server.info("commandstats")?;
         let stat = stats.get(&format!("cmdstat_{command}"));
-        let stat = stat.and_then(|stat| {
+        let us = stat.and_then(|stat| {
             stat.split(',')
-                .find_map(|field| field.strip_prefix("usec_per_call="))
+                .find_map(|field| field.strip_prefix("usec="))
         });
-        Ok(stat.ok_or("the server does not say")?.parse()?)
+        let us: f64 = us.ok_or("the server does not say")?.parse()?;
+        let [racer] = racers;
+        Ok(us / racer.calls() as f64)
     }
 
     /// Returns how many bytes the server takes for each of 100,000 identities with one token bucket.

@@ -15,6 +15,7 @@ type Slot = Pin<Box<dyn Future<Output = Result<f64, Problem>> + Send>>;
 pub struct Racer {
     name: &'static str,
     slot: Box<dyn Fn(usize, Duration) -> Slot>,
+    made: Arc<AtomicU64>,
 }
 
 impl Racer {
@@ -25,15 +26,24 @@ impl Racer {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        let slot = move |tasks, time| -> Slot { Box::pin(per_second(call.clone(), tasks, time)) };
+        let made = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&made);
+        let slot = move |tasks, time| -> Slot {
+            Box::pin(per_second(call.clone(), Arc::clone(&count), tasks, time))
+        };
         Self {
             name,
             slot: Box::new(slot),
+            made,
         }
     }
-}
 
-impl Racer {
+    /// Returns how many calls it has made.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
     /// Returns its name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -42,22 +52,27 @@ impl Racer {
 }
 
 /// Makes calls from `tasks` tasks, each as fast as it can, and returns how many a second there were.
-async fn per_second<C, F, E>(call: C, tasks: usize, time: Duration) -> Result<f64, Problem>
+async fn per_second<C, F, E>(
+    call: C,
+    made: Arc<AtomicU64>,
+    tasks: usize,
+    time: Duration,
+) -> Result<f64, Problem>
 where
     C: Fn(usize) -> F + Clone + Send + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<Problem> + Send + 'static,
 {
-    let (began, done) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let (began, before) = (Instant::now(), made.load(Ordering::Relaxed));
     let running: Vec<_> = (0..tasks)
         .map(|task| {
-            let (call, done) = (call.clone(), Arc::clone(&done));
+            let (call, made) = (call.clone(), Arc::clone(&made));
             tokio::spawn(async move {
                 let mut nth = task * 7919;
                 while began.elapsed() < time {
                     call(nth).await.map_err(Into::into)?;
                     nth += 1;
-                    done.fetch_add(1, Ordering::Relaxed);
+                    made.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok::<(), Problem>(())
             })
@@ -66,7 +81,8 @@ where
     for task in running {
         task.await??;
     }
-    Ok(done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
+    let done = made.load(Ordering::Relaxed) - before;
+    Ok(done as f64 / began.elapsed().as_secs_f64())
 }
 
 /// How the racers did, round by round.

@@ -3,7 +3,7 @@
 use limiter_core::{Key, PlanName};
 use smallvec::SmallVec;
 
-use crate::sip_hash::SipHash;
+use crate::key_hash::KeyHash;
 
 /// 128 bits of a key under the secret of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,17 +13,8 @@ pub(crate) struct Fingerprint {
     pub(crate) rest: u64,
 }
 
-/// A fingerprint of which the rest is still to be worked out.
-///
-/// The place is all it takes to find the shard. To lock that is a wait for memory, during which the processor has time to
-/// work out the rest.
-pub(crate) struct Half {
-    pub(crate) place: u64,
-    hash: SipHash,
-}
-
 /// The random secret of one store: who does not know it can neither make keys collide nor crowd a shard.
-pub(crate) struct Secret(SipHash);
+pub(crate) struct Secret(KeyHash);
 
 impl Secret {
     /// Draws a secret from the operating system, by way of std's own defence against hash flooding.
@@ -31,30 +22,28 @@ impl Secret {
     pub(crate) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
 
-        let (first, second) = (RandomState::new(), RandomState::new());
-        Self::new(first.hash_one(0_u8), second.hash_one(1_u8))
+        let (drawn, mut nth) = (RandomState::new(), 0_u64);
+        Self(KeyHash::of_secret(|| {
+            nth += 1;
+            drawn.hash_one(nth)
+        }))
     }
 
     /// Returns a secret that is always the same, so that a schedule can be replayed.
     #[cfg(shuttle)]
     pub(crate) fn random() -> Self {
-        Self::new(1, 2)
+        let mut random = fastrand::Rng::with_seed(1);
+        Self(KeyHash::of_secret(|| random.u64(..)))
     }
 
-    fn new(first: u64, second: u64) -> Self {
-        Self(SipHash::keyed(first, second))
-    }
-
-    /// Begins to work out what stands for a key, given by its bytes.
-    #[expect(
-        clippy::inline_always,
-        reason = "measured: what the other half needs stays in registers"
-    )]
-    #[inline(always)]
-    pub(crate) fn half(&self, key: &[u8]) -> Half {
-        let mut hash = self.0;
-        let place = hash.first_word(key).max(1);
-        Half { place, hash }
+    /// Stands for a key, given by its bytes.
+    #[inline]
+    pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
+        let (place, rest) = self.0.hash(key);
+        Fingerprint {
+            place: place.max(1),
+            rest,
+        }
     }
 
     /// Stands for a key under a policy, whatever the case of its name.
@@ -68,23 +57,12 @@ impl Secret {
         );
         bytes.push(NO_BYTE_OF_A_NAME);
         bytes.extend_from_slice(key.as_bytes());
-        self.half(&bytes).whole()
+        self.fingerprint(&bytes)
     }
 }
 
 /// Parts a name from the key behind it.
 const NO_BYTE_OF_A_NAME: u8 = 0;
-
-impl Half {
-    /// Works out the rest.
-    #[inline]
-    pub(crate) fn whole(self) -> Fingerprint {
-        Fingerprint {
-            place: self.place,
-            rest: self.hash.second_word(),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -94,7 +72,7 @@ mod tests {
     fn stores_have_secrets_of_their_own() {
         let key = Key::new("user:42").unwrap();
         let (one, other) = (Secret::random(), Secret::random());
-        let of = |secret: &Secret, key: &Key| secret.half(key.as_bytes()).whole();
+        let of = |secret: &Secret, key: &Key| secret.fingerprint(key.as_bytes());
         assert_eq!(of(&one, &key), of(&one, &key));
         assert_ne!(of(&one, &key), of(&other, &key));
         assert_ne!(of(&one, &key), of(&one, &Key::new("user:43").unwrap()));

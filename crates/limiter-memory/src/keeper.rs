@@ -9,6 +9,7 @@ use crate::origins::{Kind, OriginId, Origins, kind_of};
 
 /// What the entries of one shard refer to: the origins of the states in them, and boxes for all that they do not hold.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Keeper {
     origins: Origins,
     boxes: Boxes,

@@ -10,12 +10,13 @@ mod entry;
 mod fingerprint;
 mod keeper;
 mod kept;
+mod key_hash;
 mod origins;
 mod pages;
 #[cfg(feature = "sessions")]
 mod sessions;
 mod shard;
-mod sip_hash;
+mod short_lock;
 mod store;
 mod store_clock;
 mod sync;

@@ -14,9 +14,9 @@ use crate::at_first_poll::AtFirstPoll;
 use crate::counters::Counters;
 use crate::fingerprint::{Fingerprint, Secret};
 use crate::shard::{SLOTS_PER_VISIT, Shard};
+use crate::short_lock::{ShortGuard, ShortLock};
 use crate::store_clock::StoreClock;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 use crate::{MemoryStats, MemoryStoreBuilder};
 
 /// Keeps limiter state in this process, and decides with the core's own math.
@@ -27,8 +27,9 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 /// - **Frees itself.** Calls sweep a few slots now and then, in their own shard and the next; a shard that became mostly
 ///   vacant is rebuilt smaller. No task to start, and no sweep of everything at once. With no calls at all, nothing is
 ///   freed and nothing is added.
-/// - **Safe against hash flooding.** A key is known by a 128-bit fingerprint under a random secret of the store: `SipHash-1-3`.
-///   Two keys share state only if these 128 bits collide, which among ten million keys has a chance of 10^-25.
+/// - **Safe against hash flooding.** A key is known by a 128-bit fingerprint under a random secret of the store. Two keys
+///   share state only if these 128 bits collide: whatever keys somebody makes up, two of them do with a chance of 2^-128, and
+///   any two of ten million with one of 10^-25.
 /// - **A clock that steps back grants nothing.** An entry stays for a second past its expiry, so that a step back by less
 ///   meets the very state that was there; after a longer step, a key without state is decided as of the latest expiry that
 ///   was reclaimed, which is never too generous.
@@ -51,7 +52,7 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    shards: Box<[Padded<Mutex<Shard>>]>,
+    shards: Box<[Padded<ShortLock<Shard>>]>,
     next_visit: Padded<AtomicUsize>,
     counters: Padded<Counters>,
     secret: Secret,
@@ -83,7 +84,7 @@ impl MemoryStore {
         let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
         Self {
             shards: (0..shards.next_power_of_two())
-                .map(|_| Padded(Mutex::new(Shard::default())))
+                .map(|_| Padded(ShortLock::new(Shard::default())))
                 .collect(),
             next_visit: Padded(AtomicUsize::new(0)),
             counters: Padded(Counters::new(max_keys)),
@@ -120,7 +121,7 @@ impl MemoryStore {
     #[inline(never)]
     fn decide(
         &self,
-        mut shard: MutexGuard<'_, Shard>,
+        mut shard: ShortGuard<'_, Shard>,
         key: Fingerprint,
         plans: &[Plan],
         now: Timestamp,
@@ -185,7 +186,7 @@ impl MemoryStore {
     pub fn sweep(&self) {
         let now = self.clock.now();
         for shard in &self.shards {
-            lock(&shard.0).sweep_all(now, &self.counters.0);
+            shard.0.lock().sweep_all(now, &self.counters.0);
         }
     }
 
@@ -207,23 +208,23 @@ impl MemoryStore {
         reason = "measured: what comes after the lock stays in registers"
     )]
     #[inline(always)]
-    fn open(&self, key: &Key) -> (MutexGuard<'_, Shard>, Fingerprint, Timestamp) {
-        let half = self.secret.half(key.as_bytes());
+    fn open(&self, key: &Key) -> (ShortGuard<'_, Shard>, Fingerprint, Timestamp) {
+        let key = self.secret.fingerprint(key.as_bytes());
         let reading = self.clock.read();
-        let shard = lock(self.shard_at(half.place));
-        (shard, half.whole(), self.clock.moment(reading))
+        let shard = self.shard_at(key.place).lock();
+        (shard, key, self.clock.moment(reading))
     }
 
     /// Unlocks a shard, and tends the shards a little now and then.
     #[inline]
-    fn close(&self, mut shard: MutexGuard<'_, Shard>, now: Timestamp) {
+    fn close(&self, mut shard: ShortGuard<'_, Shard>, now: Timestamp) {
         if shard.is_due_after_this_call() {
             self.tend(shard, now);
         }
     }
 
     #[cold]
-    fn tend(&self, mut shard: MutexGuard<'_, Shard>, now: Timestamp) {
+    fn tend(&self, mut shard: ShortGuard<'_, Shard>, now: Timestamp) {
         let visit = shard.tend(now, &self.counters.0);
         drop(shard);
         if visit {
@@ -235,14 +236,14 @@ impl MemoryStore {
         clippy::indexing_slicing,
         reason = "there is a power of two of shards, and the index is masked by it"
     )]
-    fn shard_at(&self, place: u64) -> &Mutex<Shard> {
+    fn shard_at(&self, place: u64) -> &ShortLock<Shard> {
         &self.shards[low_bits(place) & (self.shards.len() - 1)].0
     }
 
     /// Sweeps a piece of the shard whose turn it is, unless somebody is using it.
     fn visit_next_shard(&self, now: Timestamp) {
         let turn = self.next_visit.0.fetch_add(1, Relaxed) & (self.shards.len() - 1);
-        if let Some(mut shard) = self.shards.get(turn).and_then(|shard| try_lock(&shard.0)) {
+        if let Some(mut shard) = self.shards.get(turn).and_then(|shard| shard.0.try_lock()) {
             shard.sweep(SLOTS_PER_VISIT, now, &self.counters.0);
         }
     }

@@ -18,20 +18,22 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Between two looks at a lock, these powers of two of pauses: about half a microsecond at first, some microseconds in all.
 const PAUSES: std::ops::Range<u32> = 5..9;
 
-/// Waits for a lock. It is held for well under a microsecond, so to look again soon is cheaper than to sleep and be woken. Not
-/// too soon, and less and less often: each look takes the lock's cache line away from the holder, who meanwhile may well
-/// decide several requests at the price of one move of the line.
+/// Waits for a lock. It is held for a microsecond or so, so to look again soon is cheaper than to sleep and be woken.
 #[cold]
 fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for pauses in PAUSES {
+    look_again(|| try_lock(mutex))
+        .unwrap_or_else(|| mutex.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Looks for a lock again some times. Not too soon, and less and less often: each look takes the lock's cache line away from
+/// the holder, who meanwhile may well decide several requests at the price of one move of the line.
+pub(crate) fn look_again<G>(look: impl Fn() -> Option<G>) -> Option<G> {
+    PAUSES.into_iter().find_map(|pauses| {
         for _ in 0..1_u32 << pauses {
             spin_loop();
         }
-        if let Some(guard) = try_lock(mutex) {
-            return guard;
-        }
-    }
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        look()
+    })
 }
 
 /// Locks `mutex` unless somebody else holds it.

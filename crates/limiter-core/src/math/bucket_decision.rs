@@ -53,7 +53,9 @@ impl BucketDecision {
     }
 }
 
-/// A request that does not fit is not charged, so a look at the bucket gives the same answer.
+/// A request that does not fit is not charged, so a look at the bucket gives the same answer. Apart, so that who is admitted
+/// does not pay for the room that it takes.
+#[inline(never)]
 fn denial(plan: &Plan, state: Option<BucketState>, now: Timestamp, cost: Cost) -> Verdict {
     let state = state.map(State::TokenBucket);
     peek(slice::from_ref(plan), &[state], now, cost)
