@@ -9,8 +9,9 @@ The workspace's own commands.
   cargo xtask test                 everything that must hold before a change lands; what CI runs
   cargo xtask test --list          the names of its steps, in order
   cargo xtask test --only <step>   only this step; may be repeated
-  cargo xtask figures [option]...  measures the goals: name, value, goal, `ok` or `short`, tab-separated;
-                                   a goal that falls short is not a failure
+  cargo xtask figures [area]...    measures the goals: name, value, goal, `ok` or `short`, tab-separated;
+                                   a goal that falls short is not a failure;
+                                   memory, axum, redis, sessions, limitador, or all of them
   cargo xtask bench [name]         criterion benchmarks, all of them or one
   cargo xtask deny                 licences, bans, sources and advisories of all dependencies
                                    (installs cargo-deny if it is missing: some minutes)";

@@ -86,6 +86,12 @@ impl Workspace {
         })
     }
 
+    /// The manifest of the package that stands in this repository but not in this workspace: it measures limitador, and what
+    /// that is built from must not be a burden here.
+    pub(crate) fn limitador(&self) -> PathBuf {
+        self.workspace_root.join("benches/limitador/Cargo.toml")
+    }
+
     /// Every package of this workspace.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages

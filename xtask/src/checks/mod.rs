@@ -22,9 +22,11 @@ use crate::{
 /// Succeeds only if what it checks holds and could be checked.
 pub(crate) type Check = fn(&Workspace) -> Result<(), Problem>;
 
-pub(crate) fn formatting(_: &Workspace) -> Result<(), Problem> {
+pub(crate) fn formatting(workspace: &Workspace) -> Result<(), Problem> {
     ensure_component("rustfmt", "fmt")?;
-    run(&mut cargo(["fmt", "--all", "--check"]))
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    let mut command = cargo(["fmt", "--all", "--check", "--manifest-path"]);
+    run(command.arg(workspace.limitador()))
 }
 
 pub(crate) fn clippy(_: &Workspace) -> Result<(), Problem> {
