@@ -52,7 +52,7 @@ impl SessionStoreUnderTest for Subject {
     }
 
     fn racing_nonces(&self) -> u32 {
-        asked_for().map_or(RACING_NONCES, |calls| calls / 64)
+        asked_for().map_or(RACING_NONCES, |calls| calls / 16)
     }
 
     async fn kept(&self) -> usize {

@@ -51,7 +51,7 @@ impl SessionRig {
         }
     }
 
-    /// Lets racing callers make many more calls than usual: 10,000 nonces, each offered 64 times.
+    /// Lets racing callers make many more calls than usual: 10,000 nonces, each offered 16 times.
     #[must_use]
     pub const fn racing_hard(mut self) -> Self {
         self.races_hard = true;
@@ -133,7 +133,7 @@ impl SessionStoreUnderTest for SessionRig {
     fn racing_nonces(&self) -> u32 {
         match asked_for() {
             None if self.races_hard => HARD_RACING_NONCES,
-            _ => self.racing_calls() / 64,
+            _ => self.racing_calls() / 16,
         }
     }
 

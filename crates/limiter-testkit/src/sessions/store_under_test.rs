@@ -28,9 +28,9 @@ pub trait SessionStoreUnderTest {
     /// Returns about how many calls a law of racing callers makes.
     fn racing_calls(&self) -> u32;
 
-    /// Returns how many nonces racing callers offer, each of them 64 times.
+    /// Returns how many nonces racing callers offer, each of them 16 times.
     fn racing_nonces(&self) -> u32 {
-        self.racing_calls() / 64
+        self.racing_calls() / 16
     }
 
     /// Counts what the store holds of sessions, addresses, anomalies and clusters, be it live or outlived; nonces aside.
