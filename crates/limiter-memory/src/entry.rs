@@ -20,7 +20,17 @@ pub(crate) struct Entry {
     origin: Option<OriginId>,
 }
 
+/// Moments take 53 bits, and so leave so many of a word to a third of `part`, which has 30: two thirds are there.
+const PART_BITS: u32 = 11;
+const PART_MASK: u64 = (1 << PART_BITS) - 1;
+/// The first word has the other 8, and the origin: there are fewer than 128.
+const ORIGIN_BITS: u32 = 7;
+const ORIGIN_MASK: u64 = (1 << ORIGIN_BITS) - 1;
+
 impl Entry {
+    /// The bits of its first word that an entry leaves to others: 49.
+    pub(crate) const FREE_MASK: u64 = !((1 << (ORIGIN_BITS + 30 - 2 * PART_BITS)) - 1);
+
     /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit.
     pub(crate) fn of_state(state: &State, origin: OriginId) -> Option<Self> {
         match state {
@@ -99,24 +109,66 @@ impl Entry {
         BucketState::from_parts(seen, self.until_us, self.part, rate)
     }
 
-    /// Returns the entry as a slot keeps it.
+    /// Returns the entry as a slot keeps it: a few bits of one word, and two whole words.
     #[inline]
     pub(crate) fn to_words(self) -> [u64; 3] {
-        let origin = self.origin.map_or(0, OriginId::get);
-        let last = u64::from(self.part) | u64::from(origin) << 32;
-        [self.since_us, self.until_us, last]
+        let origin = u64::from(self.origin.map_or(0, OriginId::get));
+        let part = u64::from(self.part);
+        [
+            (part >> (2 * PART_BITS)) << ORIGIN_BITS | origin,
+            self.since_us << PART_BITS | (part >> PART_BITS) & PART_MASK,
+            self.until_us << PART_BITS | part & PART_MASK,
+        ]
     }
 
-    /// Returns what [`to_words`](Self::to_words) kept.
+    /// Returns what [`to_words`](Self::to_words) kept; the other bits of the first word are of no matter.
     #[inline]
-    pub(crate) fn from_words([since_us, until_us, last]: [u64; 3]) -> Self {
-        let low = u32::try_from(last & u64::from(u32::MAX)).unwrap_or(0);
-        let high = u32::try_from(last >> 32).unwrap_or(0);
+    pub(crate) fn from_words([first, since, until]: [u64; 3]) -> Self {
+        let high = (first & !Self::FREE_MASK) >> ORIGIN_BITS;
+        let part = (high << PART_BITS | since & PART_MASK) << PART_BITS | until & PART_MASK;
         Self {
-            since_us,
-            until_us,
-            part: low,
-            origin: OriginId::new(high),
+            since_us: since >> PART_BITS,
+            until_us: until >> PART_BITS,
+            part: low_half(part),
+            origin: OriginId::new(low_half(first & ORIGIN_MASK)),
         }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "none of the numbers in an entry has more bits"
+)]
+const fn low_half(bits: u64) -> u32 {
+    bits as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn prop_a_slot_gives_back_what_it_was_given(
+            since_us in 0..1_u64 << 53,
+            until_us in 0..1_u64 << 53,
+            part in 0..1_u32 << 30,
+            origin in 0..128_u32,
+            others: u64,
+        ) {
+            let origin = OriginId::new(origin);
+            let entry = Entry { since_us, until_us, part, origin };
+            let [first, since, until] = entry.to_words();
+            prop_assert_eq!(first & Entry::FREE_MASK, 0);
+            let shared = first | others & Entry::FREE_MASK;
+            prop_assert_eq!(Entry::from_words([shared, since, until]), entry);
+        }
+    }
+
+    #[test]
+    fn no_part_and_no_origin_is_too_large() {
+        const { assert!(limiter_core::MAX_UNITS < 1 << 30) };
+        const { assert!(crate::origins::Origins::MAX < 1 << ORIGIN_BITS) };
     }
 }

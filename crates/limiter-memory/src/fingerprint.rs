@@ -1,15 +1,17 @@
-//! [`Fingerprint`]: 128 keyed bits that stand for a key.
+//! [`Fingerprint`]: 113 keyed bits that stand for a key.
 
 use limiter_core::{Key, PlanName};
 use smallvec::SmallVec;
 
+use crate::entry::Entry;
 use crate::key_hash::KeyHash;
 
-/// 128 bits of a key under the secret of its store.
+/// 113 bits of a key under the secret of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fingerprint {
     /// Says where the key lives: its low bits in which shard, its high bits where in the shard's table. Never zero.
     pub(crate) place: u64,
+    /// The other 49 bits, uppermost: the lower ones are zero, and a slot has something else there.
     pub(crate) rest: u64,
 }
 
@@ -42,7 +44,7 @@ impl Secret {
         let (place, rest) = self.0.hash(key);
         Fingerprint {
             place: place.max(1),
-            rest,
+            rest: rest & Entry::FREE_MASK,
         }
     }
 

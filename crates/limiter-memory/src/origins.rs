@@ -32,7 +32,7 @@ pub(crate) type OriginId = NonZeroU32;
 pub(crate) struct Origins(SmallVec<[Origin; 1]>);
 
 impl Origins {
-    const MAX: usize = 64;
+    pub(crate) const MAX: usize = 64;
 
     #[inline]
     pub(crate) fn get(&self, id: OriginId) -> Option<&Origin> {

@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
 use crate::keeper::{Keeper, Settled};
 use crate::kept::{Kept, States, named};
-use crate::table::{Table, held};
+use crate::table::{Table, entry as entry_in, held, set_entry};
 
 /// A part of the keys, behind one lock.
 ///
@@ -93,15 +93,15 @@ impl Shard {
         now: Timestamp,
         cost: Cost,
     ) -> Option<BucketDecision> {
-        let words = self.table.words_of(key)?;
-        let entry = Entry::from_words(*words);
+        let slot = self.table.slot_of(key)?;
+        let entry = entry_in(slot);
         let origin = self.keeper.origin_of_bucket(entry, name, rule)?;
         let live = entry.expires_at_us() > now.as_micros();
         let state = live.then(|| entry.bucket(rule.rate())).flatten();
         let decision = BucketDecision::make(rule, state, now, cost);
         if let Some(state) = decision.state {
             let entry = Entry::of_bucket(&state, origin);
-            *words = entry.to_words();
+            set_entry(slot, entry);
             self.note(entry.expires_at_us());
         }
         Some(decision)

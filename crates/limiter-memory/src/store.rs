@@ -27,9 +27,9 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 /// - **Frees itself.** Calls sweep a few slots now and then, in their own shard and the next; a shard that became mostly
 ///   vacant is rebuilt smaller. No task to start, and no sweep of everything at once. With no calls at all, nothing is
 ///   freed and nothing is added.
-/// - **Safe against hash flooding.** A key is known by a 128-bit fingerprint under a random secret of the store. Two keys
-///   share state only if these 128 bits collide: whatever keys somebody makes up, two of them do with a chance of 2^-128, and
-///   any two of ten million with one of 10^-25.
+/// - **Safe against hash flooding.** A key is known by a fingerprint of 113 bits under a random secret of the store. Two keys
+///   share state only if their fingerprints are the same: whatever keys somebody makes up, two of them have a chance of
+///   2^-113 of that, and among ten million there are two with one of 10^-20.
 /// - **A clock that steps back grants nothing.** An entry stays for a second past its expiry, so that a step back by less
 ///   meets the very state that was there; after a longer step, a key without state is decided as of the latest expiry that
 ///   was reclaimed, which is never too generous.
