@@ -31,7 +31,7 @@ impl Sent {
         self.0.store(link, Ordering::Relaxed);
     }
 
-    /// Notes that the call was answered, and did not run.
+    /// Notes that the call did not run, and is not on its way: it was answered so, or never sent.
     pub(super) fn back(&self) {
         self.0.store(NOT_SENT, Ordering::Relaxed);
     }
@@ -48,7 +48,10 @@ impl Sent {
                 "the call was sent and may still take effect",
             ),
             (true, false) => (Charge::Impossible, "the call was sent and changes nothing"),
-            (false, _) => (Charge::Impossible, "there was no connection to send it on"),
+            (false, _) => (
+                Charge::Impossible,
+                "the call did not run: there was no connection, or server or process were not ready for it",
+            ),
         };
         StoreError::unavailable(charge, DeadlinePassed { deadline, what })
     }

@@ -1,42 +1,46 @@
-//! [`Gather`]: sends what is ready at the same time as one pipeline.
+//! [`Gather`]: sends what is ready at the same time in one go.
 
-use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::Driver;
-
-/// How many commands go into one pipeline at most: the first is answered with the last, and while a server works on some,
-/// others can be made ready.
-const MOST: usize = 32;
+use super::batch::Outcome;
+use super::deadline::Sent;
+use super::waiting::{Next, Waiting};
 
 /// The commands on one connection that wait to be sent together.
 ///
-/// A lone command is sent at once. One that comes while others are under way waits until every task that is ready has run,
-/// which takes microseconds; all that came until then is written by one call of the system, and read by one.
+/// A lone command is sent at once. One that comes while others are under way waits for a turn: until every task has run that
+/// is ready on the thread of the first. All that came until then is written by one call of the system, and read by one. Should
+/// the thread not come to that, because a task blocks it or its runtime is not driven, whoever comes next sends what is
+/// overdue, or whoever [looks after it](Self::send_overdue).
 #[derive(Debug)]
 pub(super) struct Gather<D: Driver> {
     under_way: AtomicUsize,
-    waiting: Mutex<Vec<Waiting<D>>>,
+    waiting: Mutex<Waiting<D>>,
 }
 
-struct Waiting<D: Driver> {
-    command: D::Command,
-    reply: oneshot::Sender<Result<D::Reply, D::Error>>,
-}
+/// How long a turn takes at most. Microseconds are the rule: what has waited longer will go on waiting.
+const TURN: Duration = Duration::from_millis(1);
 
 impl<D: Driver> Gather<D> {
     pub(super) fn new() -> Self {
+        Self::with_turn(TURN)
+    }
+
+    fn with_turn(turn: Duration) -> Self {
         Self {
             under_way: AtomicUsize::new(0),
-            waiting: Mutex::default(),
+            waiting: Mutex::new(Waiting::new(turn)),
         }
     }
 
-    /// Sends a command on `connection`, alone or with others, and returns its reply.
+    /// Sends a command on `connection`, alone or with others, and returns its reply. `sent` was told that the command is on
+    /// its way, and is told otherwise if the caller gives up before it is.
     ///
     /// # Cancel safety
     /// A command that waits is not sent if its caller gives up.
@@ -44,38 +48,58 @@ impl<D: Driver> Gather<D> {
         self: &Arc<Self>,
         connection: &mut D::Connection,
         command: D::Command,
+        sent: &Sent,
     ) -> Result<D::Reply, D::Error> {
         let under_way = UnderWay::begin(&self.under_way);
         if under_way.is_alone {
             return D::send(connection, command).await;
         }
-        let reply = self.join(connection, command);
-        reply.await.unwrap_or_else(|_| Err(D::lost()))
+        let (number, answer) = self.join(connection, command);
+        let place = Place {
+            gather: self,
+            number,
+            sent,
+            is_kept: true,
+        };
+        let outcome = answer.await;
+        place.end();
+        match outcome {
+            Ok(Outcome::Answered(reply)) => reply,
+            Ok(Outcome::Unsent(command)) => Box::pin(D::send(connection, command)).await,
+            Err(_) => Err(D::lost()),
+        }
+    }
+
+    /// Sends what waits, if its turn does not come.
+    pub(super) fn send_overdue(&self, connection: &D::Connection) {
+        let overdue = self.waiting().take_overdue();
+        if let Some(batch) = overdue {
+            tokio::spawn(batch.send(connection.clone()));
+        }
     }
 
     fn join(
         self: &Arc<Self>,
         connection: &D::Connection,
         command: D::Command,
-    ) -> oneshot::Receiver<Result<D::Reply, D::Error>> {
+    ) -> (u64, oneshot::Receiver<Outcome<D>>) {
         let (reply, answer) = oneshot::channel();
-        let mut waiting = self.waiting();
-        waiting.push(Waiting { command, reply });
-        match waiting.len() {
-            1 => {
+        let (number, next) = self.waiting().add(command, reply);
+        // The lock is free again: a runtime that ends drops at once what is spawned on it, and a turn takes the lock then.
+        match next {
+            Next::Wait => {}
+            Next::BeginTurn => {
                 let turn = Turn(Some(Arc::clone(self)));
                 tokio::spawn(turn.send(connection.clone()));
             }
-            MOST => {
-                let batch = mem::take(&mut *waiting);
-                tokio::spawn(send_all::<D>(batch, connection.clone()));
+            Next::Leave(batch) => {
+                tokio::spawn(batch.send(connection.clone()));
             }
-            _ => {}
         }
-        answer
+        (number, answer)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting<D>>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting<D>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,16 +123,41 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// The task that sends what waits, when its turn has come. Should its runtime end before, the commands are given up: nobody
-/// else would send them.
+/// The place of a command among those that wait. Dropped while it is kept, it takes the command back.
+struct Place<'a, D: Driver> {
+    gather: &'a Gather<D>,
+    number: u64,
+    sent: &'a Sent,
+    is_kept: bool,
+}
+
+impl<D: Driver> Place<'_, D> {
+    /// Ends the wait: the command is no longer there.
+    fn end(mut self) {
+        self.is_kept = false;
+    }
+}
+
+impl<D: Driver> Drop for Place<'_, D> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            let unsent = self.gather.waiting().remove(self.number);
+            if unsent.is_some() {
+                self.sent.back();
+            }
+        }
+    }
+}
+
+/// The task that sends what waits, when its turn has come. Should its runtime end before, the commands are handed back.
 struct Turn<D: Driver>(Option<Arc<Gather<D>>>);
 
 impl<D: Driver> Turn<D> {
     async fn send(mut self, connection: D::Connection) {
         yield_now().await;
         if let Some(gather) = self.0.take() {
-            let batch = mem::take(&mut *gather.waiting());
-            send_all::<D>(batch, connection).await;
+            let batch = gather.waiting().take();
+            batch.send(connection).await;
         }
     }
 }
@@ -116,141 +165,28 @@ impl<D: Driver> Turn<D> {
 impl<D: Driver> Drop for Turn<D> {
     fn drop(&mut self) {
         if let Some(gather) = self.0.take() {
-            drop(mem::take(&mut *gather.waiting()));
+            // Who gets a command back may come to the lock: it is free again when they do.
+            let batch = gather.waiting().take();
+            drop(batch);
         }
-    }
-}
-
-async fn send_all<D: Driver>(mut batch: Vec<Waiting<D>>, mut connection: D::Connection) {
-    batch.retain(|waiting| !waiting.reply.is_closed());
-    let (commands, mut replies): (Vec<_>, Vec<_>) = batch
-        .into_iter()
-        .map(|waiting| (waiting.command, waiting.reply))
-        .unzip();
-    if commands.is_empty() {
-        return;
-    }
-    let answers = tokio::select! {
-        answers = D::send_all(&mut connection, commands) => answers,
-        // Else a server that never answers would keep the connection, long after it was replaced.
-        () = all_gave_up(&mut replies) => return,
-    };
-    if answers.len() != replies.len() {
-        // Nobody knows whose is whose: all hear that theirs was lost.
-        return;
-    }
-    for (reply, answer) in replies.into_iter().zip(answers) {
-        let _ = reply.send(answer);
-    }
-}
-
-async fn all_gave_up<T>(replies: &mut [oneshot::Sender<T>]) {
-    for reply in replies {
-        reply.closed().await;
-    }
-}
-
-/// Commands are left out: they may name a visitor.
-impl<D: Driver> std::fmt::Debug for Waiting<D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use super::super::tenfold::{Lost, Tenfold, Wire};
+    use super::super::waiting::MOST;
     use super::*;
-    use crate::{Failure, Job, Redirect, Reply};
-    use tokio::sync::Semaphore;
+    use tokio::runtime::{Builder, Runtime};
     use tokio::task::JoinSet;
 
-    /// A client whose server replies to a number with ten times that, once it is let to.
-    #[derive(Debug)]
-    struct Tenfold;
-
-    #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-    #[error("lost")]
-    struct Lost;
-
-    #[derive(Clone, Debug)]
-    struct Wire {
-        sent: Arc<Mutex<Vec<Vec<u64>>>>,
-        may_reply: Arc<Semaphore>,
-        swallows_one: bool,
-    }
-
-    impl Wire {
-        fn silent() -> Self {
-            Self {
-                sent: Arc::default(),
-                may_reply: Arc::new(Semaphore::new(0)),
-                swallows_one: false,
-            }
-        }
-
-        fn open(self) -> Self {
-            self.may_reply.add_permits(1000);
-            self
-        }
-
-        fn sent(&self) -> Vec<Vec<u64>> {
-            self.sent.lock().unwrap().clone()
-        }
-    }
-
-    impl Driver for Tenfold {
-        type Connection = Wire;
-        type Command = u64;
-        type Reply = u64;
-        type Error = Lost;
-
-        async fn connect(&self) -> Result<Wire, Lost> {
-            Ok(Wire::silent())
-        }
-
-        fn command(_: &Job<'_>, _: bool) -> u64 {
-            0
-        }
-
-        async fn send(wire: &mut Wire, command: u64) -> Result<u64, Lost> {
-            let mut replies = Self::send_all(wire, vec![command]).await;
-            replies.pop().unwrap_or(Err(Lost))
-        }
-
-        async fn send_all(wire: &mut Wire, commands: Vec<u64>) -> Vec<Result<u64, Lost>> {
-            wire.sent.lock().unwrap().push(commands.clone());
-            let _permit = wire.may_reply.acquire().await;
-            let kept = commands.len() - usize::from(wire.swallows_one);
-            commands[..kept].iter().map(|n| Ok(n * 10)).collect()
-        }
-
-        async fn send_to(wire: &mut Wire, command: u64, _: &Redirect) -> Result<u64, Lost> {
-            Self::send(wire, command).await
-        }
-
-        fn bytes(_: &u64) -> Option<&[u8]> {
-            None
-        }
-
-        fn reply(reply: u64) -> Reply {
-            Reply::Int(i64::try_from(reply).unwrap_or(0))
-        }
-
-        fn failure(_: &Lost) -> Failure {
-            Failure::Lost
-        }
-
-        fn lost() -> Lost {
-            Lost
-        }
-
-        fn is_cluster(_: &Wire) -> bool {
-            false
-        }
-
-        fn is_given(&self) -> bool {
-            false
-        }
+    /// With turns so long that a crowded machine does not cut them short.
+    fn gather() -> Arc<Gather<Tenfold>> {
+        Arc::new(Gather::with_turn(Duration::from_secs(60)))
     }
 
     /// Sends each number from a task of its own.
@@ -262,7 +198,12 @@ mod tests {
         let mut tasks = JoinSet::new();
         for number in numbers {
             let (gather, mut wire) = (Arc::clone(gather), wire.clone());
-            tasks.spawn(async move { (number, gather.send(&mut wire, number).await) });
+            tasks.spawn(async move {
+                (
+                    number,
+                    gather.send(&mut wire, number, &Sent::default()).await,
+                )
+            });
         }
         tasks
     }
@@ -275,16 +216,19 @@ mod tests {
 
     #[tokio::test]
     async fn commands_one_after_another_are_each_sent_alone() {
-        let (gather, mut wire) = (Arc::new(Gather::<Tenfold>::new()), Wire::silent().open());
+        let (gather, mut wire) = (gather(), Wire::silent().open());
         for number in 0..3 {
-            assert_eq!(gather.send(&mut wire, number).await, Ok(number * 10));
+            assert_eq!(
+                gather.send(&mut wire, number, &Sent::default()).await,
+                Ok(number * 10)
+            );
         }
         assert_eq!(wire.sent(), [[0], [1], [2]]);
     }
 
     #[tokio::test]
     async fn what_is_ready_together_is_sent_together_and_each_gets_its_own_reply() {
-        let (gather, wire) = (Arc::new(Gather::new()), Wire::silent());
+        let (gather, wire) = (gather(), Wire::silent());
         let tasks = send_each(&gather, &wire, 0..6);
         until_nothing_is_ready().await;
         assert_eq!(wire.sent(), [vec![0], vec![1, 2, 3, 4, 5]]);
@@ -296,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_pipeline_takes_so_many_and_no_more() {
-        let (gather, wire) = (Arc::new(Gather::new()), Wire::silent().open());
+        let (gather, wire) = (gather(), Wire::silent().open());
         let tasks = send_each(&gather, &wire, 0..100);
         assert!(
             tasks
@@ -312,21 +256,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_whose_caller_gave_up_is_not_sent() {
-        let (gather, mut wire) = (Arc::new(Gather::<Tenfold>::new()), Wire::silent());
+        let (gather, mut wire) = (gather(), Wire::silent());
         let _first = send_each(&gather, &wire, [1]);
         until_nothing_is_ready().await;
+        let sent = Sent::default();
+        sent.on(0);
         tokio::select! {
             biased;
-            _ = gather.send(&mut wire, 2) => unreachable!("nothing is answered"),
+            _ = gather.send(&mut wire, 2, &sent) => unreachable!("nothing is answered"),
             () = std::future::ready(()) => {}
         }
+        assert_eq!(sent.link(), None, "it did not leave");
         until_nothing_is_ready().await;
         assert_eq!(wire.sent(), [[1]]);
     }
 
     #[tokio::test]
     async fn a_connection_is_let_go_when_nobody_waits_for_its_replies() {
-        let (gather, wire) = (Arc::new(Gather::new()), Wire::silent());
+        let (gather, wire) = (gather(), Wire::silent());
         let mut tasks = send_each(&gather, &wire, 0..6);
         until_nothing_is_ready().await;
         assert_eq!(wire.sent().len(), 2);
@@ -338,7 +285,7 @@ mod tests {
 
     #[tokio::test]
     async fn replies_of_which_one_is_missing_are_given_to_nobody() {
-        let (gather, mut wire) = (Arc::new(Gather::new()), Wire::silent().open());
+        let (gather, mut wire) = (gather(), Wire::silent().open());
         wire.swallows_one = true;
         let tasks = send_each(&gather, &wire, 0..6);
         assert!(
@@ -351,25 +298,104 @@ mod tests {
         assert_eq!(gather.under_way.load(Ordering::Relaxed), 0);
     }
 
+    #[tokio::test]
+    async fn a_command_that_left_counts_as_sent_when_its_caller_gives_up() {
+        let (gather, mut wire) = (gather(), Wire::silent());
+        let _first = send_each(&gather, &wire, [1]);
+        until_nothing_is_ready().await;
+        let sent = Sent::default();
+        sent.on(0);
+        tokio::select! {
+            biased;
+            _ = gather.send(&mut wire, 2, &sent) => unreachable!("nothing is answered"),
+            () = until_nothing_is_ready() => {}
+        }
+        assert_eq!(wire.sent(), [[1], [2]]);
+        assert_eq!(sent.link(), Some(0));
+    }
+
+    fn one_thread() -> Runtime {
+        Builder::new_current_thread().build().unwrap()
+    }
+
+    /// Lets a number wait for its turn on a runtime that is not driven.
+    fn join_on(
+        runtime: &Runtime,
+        gather: &Arc<Gather<Tenfold>>,
+        wire: &Wire,
+        number: u64,
+    ) -> oneshot::Receiver<Outcome<Tenfold>> {
+        let _inside = runtime.enter();
+        gather.join(wire, number).1
+    }
+
     #[test]
-    fn what_waits_when_its_runtime_ends_is_given_up() {
-        let (gather, mut wire) = (Arc::new(Gather::<Tenfold>::new()), Wire::silent());
-        let one_thread = || {
-            tokio::runtime::Builder::new_current_thread()
-                .build()
-                .unwrap()
-        };
+    fn what_waits_when_its_runtime_ends_is_handed_back() {
+        let (gather, wire) = (gather(), Wire::silent());
         let (ended, lasting) = (one_thread(), one_thread());
-        let answer = {
-            let _inside = ended.enter();
-            gather.join(&wire, 1)
-        };
+        let answer = join_on(&ended, &gather, &wire, 1);
         drop(ended);
-        assert!(lasting.block_on(answer).is_err());
-        let sent = lasting.block_on(async {
-            wire.may_reply.add_permits(1);
-            gather.send(&mut wire, 2).await
+        let outcome = lasting.block_on(answer);
+        assert!(matches!(outcome, Ok(Outcome::Unsent(1))));
+        let full: Vec<_> = {
+            let ended = one_thread();
+            (0..32)
+                .map(|number| join_on(&ended, &gather, &wire, number))
+                .collect()
+        };
+        for answer in full {
+            let outcome = lasting.block_on(answer);
+            assert!(matches!(outcome, Ok(Outcome::Unsent(_))));
+        }
+        assert!(wire.sent().is_empty());
+    }
+
+    #[test]
+    fn a_caller_whose_command_is_handed_back_sends_it() {
+        let (gather, mut wire) = (gather(), Wire::silent().open());
+        let (sent_on, sent) = (wire.clone(), Sent::default());
+        let (ended, lasting) = (one_thread(), one_thread());
+        let _other = UnderWay::begin(&gather.under_way);
+        let mut call = pin!(gather.send(&mut wire, 2, &sent));
+        {
+            let _inside = ended.enter();
+            let mut nobody = Context::from_waker(Waker::noop());
+            assert!(call.as_mut().poll(&mut nobody).is_pending());
+        }
+        drop(ended);
+        assert_eq!(lasting.block_on(call), Ok(20));
+        assert_eq!(sent_on.sent(), [[2]]);
+    }
+
+    /// On a thread of its own: what locks itself out does not come back.
+    #[test]
+    fn a_runtime_that_has_ended_locks_nobody_out() {
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            let (gather, wire) = (gather(), Wire::silent());
+            let ended = one_thread();
+            let handle = ended.handle().clone();
+            drop(ended);
+            let _inside = handle.enter();
+            let (_, answer) = gather.join(&wire, 1);
+            let outcome = one_thread().block_on(answer);
+            let _ = done.send(matches!(outcome, Ok(Outcome::Unsent(1))));
         });
-        assert_eq!(sent, Ok(20), "the next ones are sent");
+        let is_handed_back = is_done.recv_timeout(Duration::from_secs(10));
+        assert_eq!(is_handed_back, Ok(true));
+    }
+
+    #[test]
+    fn who_comes_later_sends_what_is_overdue() {
+        let gather = Arc::new(Gather::<Tenfold>::with_turn(Duration::ZERO));
+        let wire = Wire::silent().open();
+        let (stuck, lasting) = (one_thread(), one_thread());
+        let _other = UnderWay::begin(&gather.under_way);
+        let first = join_on(&stuck, &gather, &wire, 1);
+        let replies = lasting.block_on(async { send_each(&gather, &wire, [2]).join_all().await });
+        assert_eq!(replies, [(2, Ok(20))]);
+        let first = lasting.block_on(first);
+        assert!(matches!(first, Ok(Outcome::Answered(Ok(10)))));
+        assert_eq!(wire.sent(), [[1, 2]]);
     }
 }

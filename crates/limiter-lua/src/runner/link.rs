@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use limiter_core::StoreError;
 use tokio::sync::watch;
 
+use super::deadline::Sent;
 use super::gather::Gather;
 use super::{Driver, Job, Route};
 
@@ -65,18 +66,19 @@ impl<D: Driver> Clone for Live<D> {
 }
 
 impl<D: Driver> Live<D> {
-    /// Sends `job` where and how `route` says, once, and returns the reply.
+    /// Sends `job` where and how `route` says, once, and returns the reply; `sent` is told if it was not sent after all.
     pub(super) async fn send(
         &mut self,
         job: &Job<'_>,
         route: &Route,
+        sent: &Sent,
     ) -> Result<D::Reply, D::Error> {
         let command = D::command(job, route.with_text);
         match &route.redirect {
             Some(node) => Box::pin(D::send_to(&mut self.connection, command, node)).await,
             // The commands of a pipeline go to one node.
             None if D::is_cluster(&self.connection) => D::send(&mut self.connection, command).await,
-            None => self.gather.send(&mut self.connection, command).await,
+            None => self.gather.send(&mut self.connection, command, sent).await,
         }
     }
 }
@@ -144,6 +146,13 @@ impl<D: Driver> Link<D> {
             (Some(dialing), _) => Ok(dialing.clone()),
             (None, Some(failed)) if Instant::now() < failed.retry_at => Err(failed.error.clone()),
             (None, _) => Ok(self.dial(state)),
+        }
+    }
+
+    /// Sends what waits for its turn in vain.
+    pub(super) fn send_overdue(&self) {
+        if let Some(live) = self.live_now() {
+            live.gather.send_overdue(&live.connection);
         }
     }
 

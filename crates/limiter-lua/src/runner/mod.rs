@@ -1,6 +1,7 @@
 //! What every client needs around the scripts: connections that are renewed, a deadline for each call, and the one rule of
 //! what may be sent again. An adapter brings its client as a [`Driver`] and gets a [`Runner`].
 
+mod batch;
 mod connections;
 mod deadline;
 mod driver;
@@ -16,6 +17,9 @@ mod route;
 mod runner;
 mod settings;
 mod system_random;
+#[cfg(test)]
+mod tenfold;
+mod waiting;
 
 pub use connections::{Connections, InvalidConnections};
 pub use driver::Driver;

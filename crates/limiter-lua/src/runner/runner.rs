@@ -1,6 +1,6 @@
 //! [`Runner`]: runs jobs on a server, each before its deadline, and none twice that may have run.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use limiter_core::math::Draw;
 use limiter_core::{
     AbuseVerdict, Cost, Key, Limit, Plan, StoreError, Timestamp, Verdict, check_request,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::deadline::Sent;
 use super::failure::settled;
@@ -29,6 +29,8 @@ pub struct Runner<D: Driver> {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+/// After so long, a call that is not answered is looked after: well before its deadline, and later than most replies come.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 impl<D: Driver> Runner<D> {
     /// Makes a runner that connects as often as the settings say. Nothing is connected yet.
@@ -140,10 +142,13 @@ impl<D: Driver> Runner<D> {
 
     async fn run(&self, call: &Call<'_>) -> Result<Verdict, StoreError> {
         let sent = Sent::default();
-        let running = pin!(self.verdict(call, &sent));
-        match timeout(self.settings.deadline, running).await {
-            Ok(verdict) => verdict.map_err(|error| settled(error, call.writes())),
-            Err(_) => Err(self.deadline_passed(&sent, call.writes())),
+        let answer = {
+            let running = pin!(self.verdict(call, &sent));
+            self.within(self.settings.deadline, running, &sent).await
+        };
+        match answer {
+            Some(verdict) => verdict.map_err(|error| settled(error, call.writes())),
+            None => Err(self.deadline_passed(&sent, call.writes())),
         }
     }
 
@@ -175,11 +180,38 @@ impl<D: Driver> Runner<D> {
         left: Duration,
     ) -> Result<D::Reply, StoreError> {
         let sent = Sent::default();
-        let running = pin!(self.reply(job, route, &sent));
-        match timeout(left, running).await {
-            Ok(reply) => reply,
-            Err(_) => Err(self.deadline_passed(&sent, job.writes())),
+        let answer = {
+            let running = pin!(self.reply(job, route, &sent));
+            self.within(left, running, &sent).await
+        };
+        match answer {
+            Some(reply) => reply,
+            None => Err(self.deadline_passed(&sent, job.writes())),
         }
+    }
+
+    /// Waits for a call for as long as it may take; after a while it looks whether the call waits in vain to be sent.
+    ///
+    /// What is known of a call that was not answered is known once its future is dropped.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        mut running: Pin<&mut impl Future<Output = T>>,
+        sent: &Sent,
+    ) -> Option<T> {
+        let began = Instant::now();
+        // One timer at a time, and the second is rarely needed.
+        if let Ok(done) = timeout(PATIENCE.min(limit / 4), running.as_mut()).await {
+            return Some(done);
+        }
+        let left = limit.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return None;
+        }
+        if let Some(link) = sent.link() {
+            self.pool.get(link).send_overdue();
+        }
+        timeout(left, running).await.ok()
     }
 
     /// Returns whether calls go to a cluster; connects first, before the deadline.
@@ -222,7 +254,7 @@ impl<D: Driver> Runner<D> {
             None => Box::pin(link.live()).await?,
         };
         sent.on(nth);
-        match live.send(job, route).await {
+        match live.send(job, route, sent).await {
             Ok(reply) => {
                 link.note_answer();
                 Ok(reply)
@@ -271,7 +303,7 @@ impl<D: Driver> Runner<D> {
             let (next, link) = self.pool.pick();
             (nth, live) = (next, link.live().await?);
             sent.on(nth);
-            error = match live.send(job, &route).await {
+            error = match live.send(job, &route, sent).await {
                 Ok(reply) => {
                     link.note_answer();
                     return Ok(reply);
@@ -312,4 +344,76 @@ impl<D: Driver> Link<D> {
 
 fn bytes<D: Driver>(reply: &D::Reply) -> Result<&[u8], BadReply> {
     D::bytes(reply).ok_or(BadReply::Malformed { len: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::super::tenfold::{Tenfold, Wire};
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::task::yield_now;
+
+    fn one_thread() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    fn runner(wire: &Wire, deadline: Duration) -> Arc<Runner<Tenfold>> {
+        let settings = Settings {
+            deadline,
+            ..Settings::default()
+        };
+        Arc::new(Runner::new(Tenfold(wire.clone()), settings))
+    }
+
+    fn job() -> Job<'static> {
+        Job::command("GET", b"key")
+    }
+
+    /// Lets the wire carry one call, so that those after it wait for their turn.
+    async fn busy(runner: &Arc<Runner<Tenfold>>, wire: &Wire) {
+        let first = Arc::clone(runner);
+        tokio::spawn(async move { first.ask(&job()).await });
+        while wire.sent().is_empty() {
+            yield_now().await;
+        }
+    }
+
+    /// Makes a call on a runtime, and lets it wait for its turn.
+    fn begin(runtime: &Runtime, call: Pin<&mut impl Future>) {
+        let _inside = runtime.enter();
+        let mut nobody = Context::from_waker(Waker::noop());
+        assert!(call.poll(&mut nobody).is_pending());
+    }
+
+    #[test]
+    fn a_call_is_looked_after_whose_turn_does_not_come() {
+        let wire = Wire::silent();
+        let runner = runner(&wire, Duration::from_secs(10));
+        let (stuck, lasting) = (one_thread(), one_thread());
+        lasting.block_on(busy(&runner, &wire));
+        let job = job();
+        let mut second = pin!(runner.ask(&job));
+        begin(&stuck, second.as_mut());
+        wire.may_reply.add_permits(10);
+        let third = lasting.block_on(runner.ask(&job));
+        assert_eq!(third.expect("an answer"), 0);
+        assert_eq!(wire.sent(), [vec![0], vec![0, 0]]);
+    }
+
+    /// The one thread is busy from when the call waits for its turn until after the deadline.
+    #[test]
+    fn a_call_that_was_never_sent_has_not_charged() {
+        let (wire, deadline) = (Wire::silent(), Duration::from_millis(20));
+        let (runner, runtime) = (runner(&wire, deadline), one_thread());
+        runtime.block_on(busy(&runner, &wire));
+        let job = job();
+        let mut call = pin!(runner.ask(&job));
+        begin(&runtime, call.as_mut());
+        std::thread::sleep(2 * deadline);
+        let error = runtime.block_on(call).expect_err("too late");
+        assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
+        assert_eq!(wire.sent(), [[0]]);
+    }
 }

@@ -1,0 +1,96 @@
+//! [`Tenfold`]: a client for tests of what is around clients.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Semaphore;
+
+use super::{Driver, Failure, Job, Redirect, Reply};
+
+/// A client whose server replies to a number with ten times that, once it is let to.
+#[derive(Debug)]
+pub(super) struct Tenfold(pub(super) Wire);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lost")]
+pub(super) struct Lost;
+
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    sent: Arc<Mutex<Vec<Vec<u64>>>>,
+    pub(super) may_reply: Arc<Semaphore>,
+    pub(super) swallows_one: bool,
+}
+
+impl Wire {
+    pub(super) fn silent() -> Self {
+        Self {
+            sent: Arc::default(),
+            may_reply: Arc::new(Semaphore::new(0)),
+            swallows_one: false,
+        }
+    }
+
+    pub(super) fn open(self) -> Self {
+        self.may_reply.add_permits(1000);
+        self
+    }
+
+    pub(super) fn sent(&self) -> Vec<Vec<u64>> {
+        self.sent.lock().unwrap().clone()
+    }
+}
+
+impl Driver for Tenfold {
+    type Connection = Wire;
+    type Command = u64;
+    type Reply = u64;
+    type Error = Lost;
+
+    async fn connect(&self) -> Result<Wire, Lost> {
+        Ok(self.0.clone())
+    }
+
+    fn command(_: &Job<'_>, _: bool) -> u64 {
+        0
+    }
+
+    async fn send(wire: &mut Wire, command: u64) -> Result<u64, Lost> {
+        let mut replies = Self::send_all(wire, vec![command]).await;
+        replies.pop().unwrap_or(Err(Lost))
+    }
+
+    async fn send_all(wire: &mut Wire, commands: Vec<u64>) -> Vec<Result<u64, Lost>> {
+        wire.sent.lock().unwrap().push(commands.clone());
+        let _permit = wire.may_reply.acquire().await;
+        let kept = commands.len() - usize::from(wire.swallows_one);
+        commands[..kept].iter().map(|n| Ok(n * 10)).collect()
+    }
+
+    async fn send_to(wire: &mut Wire, command: u64, _: &Redirect) -> Result<u64, Lost> {
+        Self::send(wire, command).await
+    }
+
+    fn bytes(_: &u64) -> Option<&[u8]> {
+        None
+    }
+
+    fn reply(reply: u64) -> Reply {
+        Reply::Int(i64::try_from(reply).unwrap_or(0))
+    }
+
+    fn failure(_: &Lost) -> Failure {
+        Failure::Lost
+    }
+
+    fn lost() -> Lost {
+        Lost
+    }
+
+    fn is_cluster(_: &Wire) -> bool {
+        false
+    }
+
+    fn is_given(&self) -> bool {
+        false
+    }
+}
