@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use limiter_core::StoreError;
+use limiter_core::{Charge, StoreError};
 use tokio::sync::watch;
 
 use super::deadline::Sent;
@@ -49,6 +49,11 @@ struct Failed<E> {
     times: u32,
     retry_at: Instant,
 }
+
+/// Says that a connection was not made because the runtime ended that was to make it.
+#[derive(Debug, thiserror::Error)]
+#[error("the runtime ended while it connected")]
+struct RuntimeEnded;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -106,6 +111,7 @@ impl<D: Driver> Link<D> {
     /// # Cancel safety
     /// Connecting goes on if the caller gives up.
     pub(super) async fn live(&self) -> Result<Live<D>, StoreError> {
+        let mut abandoned = 0;
         loop {
             let mut dialed = {
                 let mut state = self.0.state();
@@ -119,8 +125,12 @@ impl<D: Driver> Link<D> {
                     }
                 }
             };
-            // An error says that the task that connects is gone, which ends the wait as well.
-            let _ = dialed.changed().await;
+            // An error says that the task is gone that was to connect. If it was another runtime's, this one begins anew; if
+            // it was this one's, there is no use in that.
+            abandoned += u8::from(dialed.changed().await.is_err());
+            if abandoned > 1 {
+                return Err(StoreError::unavailable(Charge::Impossible, RuntimeEnded));
+            }
         }
     }
 
@@ -142,7 +152,9 @@ impl<D: Driver> Link<D> {
 
     /// Returns when the connection is made, and begins to make it if nobody does; or why it was not made a moment ago.
     fn dialing(&self, state: &mut State<D>) -> Result<watch::Receiver<()>, D::Error> {
-        match (&state.dialing, &state.failed) {
+        // A task that connected and is gone had no time to say so: its runtime ended before it began.
+        let is_going_on = |dialing: &&watch::Receiver<()>| dialing.has_changed().is_ok();
+        match (state.dialing.as_ref().filter(is_going_on), &state.failed) {
             (Some(dialing), _) => Ok(dialing.clone()),
             (None, Some(failed)) if Instant::now() < failed.retry_at => Err(failed.error.clone()),
             (None, _) => Ok(self.dial(state)),
@@ -203,7 +215,7 @@ impl<D: Driver> Link<D> {
             let dialed = shared.driver.connect().await;
             shared.finish(dialed);
             drop(guard);
-            drop(done);
+            let _ = done.send(());
         });
         dialing
     }
@@ -271,4 +283,52 @@ fn pause(times: u32) -> Duration {
         .saturating_mul(1 << times.min(10))
         .min(LONGEST_PAUSE);
     pause.mul_f64(0.75 + fastrand::f64() / 4.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use super::super::tenfold::{Tenfold, Wire};
+    use super::*;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::time::timeout;
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn link() -> Link<Tenfold> {
+        Link::new(Arc::new(Tenfold(Wire::silent().open())))
+    }
+
+    fn one_thread() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    #[test]
+    fn a_runtime_that_ends_before_it_connects_leaves_that_to_the_next() {
+        let (link, ended) = (link(), one_thread());
+        {
+            let _inside = ended.enter();
+            assert!(!link.is_ready(), "it begins to connect");
+        }
+        drop(ended);
+        let live = one_thread().block_on(async { timeout(LONG, link.live()).await });
+        assert!(live.expect("no wait for ever").is_ok());
+    }
+
+    #[test]
+    fn a_runtime_that_has_ended_connects_nobody_and_says_so() {
+        let (link, ended) = (link(), one_thread());
+        let handle = ended.handle().clone();
+        drop(ended);
+        let mut live = pin!(link.live());
+        let live = one_thread().block_on(poll_fn(|context| {
+            let _inside = handle.enter();
+            live.as_mut().poll(context)
+        }));
+        assert!(!live.expect_err("no connection").may_have_charged());
+        let live = one_thread().block_on(link.live());
+        assert!(live.is_ok(), "another runtime connects");
+    }
 }
