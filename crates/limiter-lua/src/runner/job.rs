@@ -23,6 +23,7 @@ pub struct Job<'a> {
     keys: u8,
     args: SmallVec<[Cow<'a, [u8]>; 4]>,
     writes: bool,
+    goes_alone: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -51,6 +52,7 @@ impl<'a> Job<'a> {
             keys: 1,
             args: SmallVec::new(),
             writes: true,
+            goes_alone: false,
         }
     }
 
@@ -78,6 +80,13 @@ impl<'a> Job<'a> {
     #[must_use]
     pub const fn read_only(mut self) -> Self {
         self.writes = false;
+        self
+    }
+
+    /// Says that the job goes to the server by itself: its reply may be long, and those of others would come with it.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.goes_alone = true;
         self
     }
 
@@ -140,6 +149,12 @@ impl<'a> Job<'a> {
     #[must_use]
     pub const fn writes(&self) -> bool {
         self.writes
+    }
+
+    /// Returns whether the job is sent by itself, not with others that are ready at the same time.
+    #[must_use]
+    pub const fn goes_alone(&self) -> bool {
+        self.goes_alone
     }
 }
 

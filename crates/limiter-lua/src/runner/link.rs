@@ -81,8 +81,10 @@ impl<D: Driver> Live<D> {
         let command = D::command(job, route.with_text);
         match &route.redirect {
             Some(node) => Box::pin(D::send_to(&mut self.connection, command, node)).await,
-            // The commands of a pipeline go to one node.
-            None if D::is_cluster(&self.connection) => D::send(&mut self.connection, command).await,
+            // What is sent together goes to one node.
+            None if job.goes_alone() || D::is_cluster(&self.connection) => {
+                D::send(&mut self.connection, command).await
+            }
             None => self.gather.send(&mut self.connection, command, sent).await,
         }
     }

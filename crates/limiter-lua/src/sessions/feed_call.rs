@@ -28,7 +28,7 @@ pub(super) fn recent(
     since: Timestamp,
     limit: usize,
 ) -> ScriptCall {
-    call(0, names, severity, (since, limit), Default::default()).read_only()
+    call(0, names, severity, (since, limit), Default::default()).listing()
 }
 
 fn call(

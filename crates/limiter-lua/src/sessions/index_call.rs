@@ -8,7 +8,7 @@ use crate::entry::{Packed, push};
 
 /// Makes the call that lists the members that live.
 pub(super) fn list(name: Vec<u8>) -> ScriptCall {
-    call(0, name, Retention::HOUR, 0, &[]).read_only()
+    call(0, name, Retention::HOUR, 0, &[]).listing()
 }
 
 /// Makes the call that puts a member in, of `cap` at most.

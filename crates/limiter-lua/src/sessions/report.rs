@@ -123,7 +123,7 @@ impl<D: Driver> Inquiry<'_, D> {
     }
 
     async fn ask(&self, job: &Job<'_>, node: &Route) -> Result<Reply, StoreError> {
-        let job = job.clone().read_only();
+        let job = job.clone().read_only().alone();
         let reply = self.of.runner.ask_by(&job, node, self.left());
         Ok(D::reply(reply.await?))
     }

@@ -15,6 +15,7 @@ pub(super) struct ScriptCall {
     args: Vec<Vec<u8>>,
     clock: Option<ManualTime>,
     writes: bool,
+    lists: bool,
 }
 
 impl ScriptCall {
@@ -29,6 +30,7 @@ impl ScriptCall {
             args: args.into_iter().collect(),
             clock: None,
             writes: true,
+            lists: false,
         }
     }
 
@@ -36,6 +38,12 @@ impl ScriptCall {
     pub(super) const fn read_only(mut self) -> Self {
         self.writes = false;
         self
+    }
+
+    /// Says that the call changes nothing, and that its reply is a list, which may be long.
+    pub(super) const fn listing(mut self) -> Self {
+        self.lists = true;
+        self.read_only()
     }
 
     /// Returns the same call, decided at `now` if there is one, and else at the server's time.
@@ -56,6 +64,7 @@ impl ScriptCall {
         let clock = self.clock.iter().flat_map(ManualTime::args);
         let args = self.args.iter().map(Vec::as_slice).chain(clock);
         let job = job.args(args.map(Cow::Borrowed));
-        if self.writes { job } else { job.read_only() }
+        let job = if self.writes { job } else { job.read_only() };
+        if self.lists { job.alone() } else { job }
     }
 }
