@@ -45,6 +45,7 @@ impl Fault {
     pub fn of(code: &str, detail: &str) -> Self {
         let code = match code {
             "ERR" => inner_code(detail).unwrap_or(code),
+            PLACE => after_the_place(detail).map_or(code, first_word),
             _ => code,
         };
         match code {
@@ -117,17 +118,28 @@ impl Fault {
 
 pub(crate) const GRANT: &str = "grant the user what the README's ACL line lists";
 
+/// What Redis 6.2 begins the place with at which it says that an error inside a script is.
+const PLACE: &str = "@user_script:";
+
 /// Returns the code of an error inside a script, which Redis 6.2 wraps; a dash stands before it or not.
 fn inner_code(detail: &str) -> Option<&str> {
     let wrapped = detail.strip_prefix("Error running script")?;
-    inside_a_script(wrapped)?.split_ascii_whitespace().next()
+    inside_a_script(wrapped).map(first_word)
 }
 
 /// Returns an error inside a script without the place at which Redis 6.2 says it is.
 fn inside_a_script(detail: &str) -> Option<&str> {
-    let (_, place) = detail.rsplit_once("@user_script:")?;
+    let (_, place) = detail.rsplit_once(PLACE)?;
+    after_the_place(place)
+}
+
+fn after_the_place(place: &str) -> Option<&str> {
     let (_, inner) = place.split_once(": ")?;
     Some(inner.trim_start_matches('-'))
+}
+
+fn first_word(words: &str) -> &str {
+    words.split_ascii_whitespace().next().unwrap_or_default()
 }
 
 /// What a user may not do inside a script has no code of its own, only words: those of Redis 6.2 to 7.0, and of later ones
@@ -193,6 +205,13 @@ mod tests {
                 "{detail}: {fault:?}"
             );
         }
+        assert_eq!(
+            Fault::of("@user_script:", "49: -OOM command not allowed"),
+            Fault::Overloaded
+        );
+        let at_fault =
+            "Error running script (in a batch): @user_script: 0: user_script:24: attempt";
+        assert_eq!(Fault::of("ERR", at_fault), Fault::Unknown);
         assert_eq!(
             Fault::of("ERR", "max number of clients reached"),
             Fault::Overloaded

@@ -183,6 +183,20 @@ mod tests {
     }
 
     #[test]
+    fn every_script_has_a_form_for_batches_around_its_own_text() {
+        let all = Script::ALL.into_iter();
+        #[cfg(feature = "sessions")]
+        let all = all.chain(Script::SESSIONS);
+        for script in all {
+            let text = script.batch_text();
+            let (before, after) = text.split_once(script.text()).expect("its own text");
+            assert!(before.starts_with("-- batch.lua: "), "{script:?}");
+            assert!(!before.contains("<<") && !after.contains("<<"));
+            assert_ne!(script.batch_sha1(), script.sha1());
+        }
+    }
+
+    #[test]
     fn a_template_is_written_out_for_each_plan() {
         for plans in 1..=3 {
             let text = Script::for_token_buckets(plans).map_or("", Script::text);
