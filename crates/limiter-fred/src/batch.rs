@@ -10,9 +10,7 @@ use crate::connection::Command;
 /// Several calls of a script as one, as `batch.lua` takes them.
 pub(crate) struct Batch {
     script: Script,
-    keys: Vec<Value>,
-    sizes: Vec<u8>,
-    args: Vec<Value>,
+    calls: Vec<Command>,
 }
 
 /// Those of several commands that call one script, or none, and where among all they stand.
@@ -26,7 +24,7 @@ pub(crate) struct Group {
 pub(crate) fn grouped(commands: Vec<Command>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (place, command) in commands.into_iter().enumerate() {
-        let script = command.script.map(|(script, _)| script);
+        let script = size(&command).and(command.script).map(|(script, _)| script);
         if let Some(group) = groups.iter_mut().find(|group| group.script == script) {
             group.places.push(place);
             group.commands.push(command);
@@ -41,33 +39,31 @@ pub(crate) fn grouped(commands: Vec<Command>) -> Vec<Group> {
     groups
 }
 
+/// What a call begins with, and a batch says once for all: the name of the script and the number of keys.
+const HEAD: usize = 2;
+
+/// Returns how many keys and how many arguments a call has; `None` if a byte cannot count them, as `batch.lua` has it.
+fn size(call: &Command) -> Option<[u8; 2]> {
+    let (_, keys) = call.script?;
+    let arguments = call.args.len().checked_sub(HEAD + usize::from(keys))?;
+    Some([keys, u8::try_from(arguments).ok()?])
+}
+
 impl Batch {
     /// Makes one call of `commands`, all of which call `script`. A lone one, and what is no call of a script, stays as it is.
     pub(crate) fn of(script: Option<Script>, commands: Vec<Command>) -> Result<Self, Vec<Command>> {
-        let Some(script) = script.filter(|_| commands.len() > 1) else {
-            return Err(commands);
-        };
-        let mut batch = Self {
-            script,
-            keys: Vec::new(),
-            sizes: Vec::new(),
-            args: Vec::new(),
-        };
-        for Command { args, script, .. } in commands {
-            batch.add(script.map_or(0, |(_, keys)| keys), args);
+        match script {
+            Some(script) if commands.len() > 1 => Ok(Self {
+                script,
+                calls: commands,
+            }),
+            _ => Err(commands),
         }
-        Ok(batch)
     }
 
-    fn add(&mut self, keys: u8, args: Vec<Value>) {
-        // The name of the script and the number of keys are said once for all.
-        let mut args = args.into_iter().skip(2);
-        self.keys.extend(args.by_ref().take(usize::from(keys)));
-        let before = self.args.len();
-        self.args.extend(args);
-        // A script is told of a few plans: far fewer than a byte can count.
-        let count = u8::try_from(self.args.len() - before).unwrap_or(u8::MAX);
-        self.sizes.extend([keys, count]);
+    /// Returns the calls, each by itself.
+    pub(crate) fn into_calls(self) -> Vec<Command> {
+        self.calls
     }
 
     /// Returns the one call, with the text of the script if so told.
@@ -77,11 +73,18 @@ impl Batch {
         } else {
             ("EVALSHA", self.script.batch_sha1())
         };
-        let keys = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
-        let mut args = vec![Value::from_static_str(script), keys.into()];
-        args.extend(self.keys.iter().cloned());
-        args.push(Value::Bytes(self.sizes.clone().into()));
-        args.extend(self.args.iter().cloned());
+        let sizes: Vec<[u8; 2]> = self.calls.iter().filter_map(size).collect();
+        let count = sizes.iter().map(|[keys, _]| i64::from(*keys)).sum::<i64>();
+        let mut args = vec![Value::from_static_str(script), count.into()];
+        for (call, [keys, _]) in self.calls.iter().zip(&sizes) {
+            let own = call.args.iter().skip(HEAD).take(usize::from(*keys));
+            args.extend(own.cloned());
+        }
+        args.push(Value::Bytes(sizes.concat().into()));
+        for (call, [keys, _]) in self.calls.iter().zip(&sizes) {
+            let own = call.args.iter().skip(HEAD + usize::from(*keys));
+            args.extend(own.cloned());
+        }
         Command {
             verb: CustomCommand::new_static(verb, ClusterHash::Offset(2), false),
             args,
@@ -94,7 +97,7 @@ impl Batch {
         match reply {
             Ok(Value::Array(replies)) => replies.iter().map(reply_to_one).collect(),
             Ok(_) => Vec::new(),
-            Err(error) => vec![Err(error); self.sizes.len() / 2],
+            Err(error) => vec![Err(error); self.calls.len()],
         }
     }
 }
@@ -111,5 +114,41 @@ fn reply_to_one(marked: &Value) -> Result<Value, Error> {
             ErrorKind::Protocol,
             "a reply that is not the script's",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::command;
+    use limiter_lua::Job;
+
+    fn call(arguments: usize) -> Command {
+        let arguments = vec![std::borrow::Cow::Borrowed(&b"argument"[..]); arguments];
+        let job = Job::script(Script::Chain, b"first").also_on(b"second");
+        command(&job.args(arguments), false)
+    }
+
+    #[test]
+    fn call_with_more_arguments_than_a_byte_counts_stays_out_of_batches() {
+        let groups = grouped(vec![call(1), call(255), call(256), call(300), call(0)]);
+        let told = groups.iter().map(|group| (group.script, &group.places[..]));
+        let told: Vec<_> = told.collect();
+        let batch = (Some(Script::Chain), &[0, 1, 4][..]);
+        assert_eq!(told, [batch, (None, &[2, 3][..])]);
+    }
+
+    #[test]
+    fn batch_says_of_each_call_how_many_keys_and_arguments_it_has() {
+        let batch = Batch::of(Some(Script::Chain), vec![call(1), call(0), call(255)]);
+        let Ok(batch) = batch else {
+            panic!("three calls are a batch")
+        };
+        let args = batch.command(false).args;
+        assert_eq!(args.len(), 2 + 6 + 1 + 256);
+        assert_eq!(args[1], Value::Integer(6));
+        let sizes = args[8].as_bytes().expect("the sizes");
+        assert_eq!(sizes, [2, 1, 2, 0, 2, 255]);
+        assert_eq!(batch.into_calls().len(), 3);
     }
 }

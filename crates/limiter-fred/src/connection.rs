@@ -1,6 +1,7 @@
 //! [`Connection`]: what calls are sent on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fred::clients::Client;
 use fred::error::Error;
@@ -11,7 +12,7 @@ use futures_util::future::join_all;
 use limiter_lua::{Failure, Fault, Job, Redirect, Script};
 
 use crate::batch::{Batch, Group, grouped};
-use crate::error::failure;
+use crate::error::{failure, is_of_several_slots};
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ pub(crate) struct Connection {
     options: Options,
     /// The task of a client that the store made; it ends with the connection.
     task: Option<Arc<ConnectHandle>>,
+    /// Whether the server takes no batches: it is a lone node of a cluster, and wants the keys of a call in one slot.
+    has_slots: Arc<AtomicBool>,
 }
 
 /// One command, and what it is sent with.
@@ -45,6 +48,7 @@ impl Connection {
             client,
             options,
             task: task.map(Arc::new),
+            has_slots: Arc::default(),
         }
     }
 
@@ -71,21 +75,34 @@ impl Connection {
 
     /// Sends the commands of a group, and returns their replies with their places.
     async fn send_group(&self, group: Group) -> Vec<(usize, Result<Value, Error>)> {
-        let replies = match Batch::of(group.script, group.commands) {
-            Ok(batch) => self.send_batch(&batch).await,
-            Err(commands) => join_all(commands.into_iter().map(|command| self.send(command))).await,
+        let script = group
+            .script
+            .filter(|_| !self.has_slots.load(Ordering::Relaxed));
+        let replies = match Batch::of(script, group.commands) {
+            Ok(batch) => self.send_batch(batch).await,
+            Err(commands) => self.send_each(commands).await,
         };
         group.places.into_iter().zip(replies).collect()
     }
 
-    async fn send_batch(&self, batch: &Batch) -> Vec<Result<Value, Error>> {
+    async fn send_each(&self, commands: Vec<Command>) -> Vec<Result<Value, Error>> {
+        join_all(commands.into_iter().map(|command| self.send(command))).await
+    }
+
+    async fn send_batch(&self, batch: Batch) -> Vec<Result<Value, Error>> {
         let mut reply = self.send(batch.command(false)).await;
         if let Err(error) = &reply
             && failure(error) == Failure::Reply(Fault::NoScript)
         {
             reply = self.send(batch.command(true)).await;
         }
-        batch.replies(reply)
+        match &reply {
+            Err(error) if is_of_several_slots(error) => {
+                self.has_slots.store(true, Ordering::Relaxed);
+                self.send_each(batch.into_calls()).await
+            }
+            _ => batch.replies(reply),
+        }
     }
 
     /// Sends `command` to the node that another named.
