@@ -1,10 +1,10 @@
 //! [`Connection`]: what calls are sent on.
 
 use limiter_lua::{Job, Redirect};
-use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
+use redis::aio::{ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 /// A connection of redis-rs that many calls share: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
@@ -31,7 +31,8 @@ impl Connection {
         }
     }
 
-    /// Sends `commands` in one go, and returns their replies.
+    /// Sends `commands` to one server in one go, and returns their replies. Not to a cluster: redis-rs would take them apart,
+    /// and send parts of them again.
     pub(crate) async fn send_all(&mut self, commands: Vec<Cmd>) -> Vec<RedisResult<Value>> {
         let count = commands.len();
         let mut pipeline = redis::Pipeline::with_capacity(count);
@@ -39,7 +40,10 @@ impl Connection {
             pipeline.add_command(command);
         }
         let replies = match self {
-            Self::Cluster(cluster) => cluster.req_packed_commands(&pipeline, 0, count).await,
+            Self::Cluster(_) => Err(RedisError::from((
+                ErrorKind::ClusterConnectionNotFound,
+                "several commands at once go to one server",
+            ))),
             Self::Multiplexed(one) => one.send_packed_commands(&pipeline, 0, count).await,
             Self::Managed(one) => one.send_packed_commands(&pipeline, 0, count).await,
         };
