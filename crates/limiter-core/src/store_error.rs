@@ -15,13 +15,15 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 ///
 /// let error = StoreError::unavailable(Charge::Possible, "connection reset by peer");
 /// assert!(error.may_have_charged() && error.is_outage());
-/// assert_eq!(error.to_string(), "store is unavailable");
+/// assert!(error.to_string().starts_with("store is unavailable: see that it runs"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The store was not reached, or did not answer in time. Trying later may help.
-    #[error("store is unavailable")]
+    #[error(
+        "store is unavailable: see that it runs, can be reached and answers in time; later calls may succeed"
+    )]
     Unavailable {
         /// Whether the cost may have been spent.
         charge: Charge,
@@ -30,7 +32,9 @@ pub enum StoreError {
         cause: Cause,
     },
     /// The store is there but refuses for lack of room: memory, connections, keys. Trying later may help.
-    #[error("store is overloaded")]
+    #[error(
+        "store is overloaded: give it the memory, disk, connections or replicas that it lacks; later calls may succeed"
+    )]
     Overloaded {
         /// Whether the cost may have been spent.
         charge: Charge,
