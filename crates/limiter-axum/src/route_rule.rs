@@ -10,7 +10,17 @@ use crate::rate_limit::{CheckedLimit, InvalidRateLimit, Keys, RateLimit};
 /// A row of the table of routes: a route's template, perhaps a method, and the limit for them.
 ///
 /// A row with the method of the request comes before one without a method; a route without a row has the layer's first
-/// limit, if there is one. The template is that of the router in full, such as `/api/users/{id}`, also inside nested routers.
+/// limit, if there is one. A `HEAD` without a row of its own has that of `GET`, as axum's `get` serves both. The template is that
+/// of the router in full, such as `/api/users/{id}`, also inside nested routers.
+///
+/// | input | answer, once a layer is built of it |
+/// |---|---|
+/// | a path that does not start with `/` | [`InvalidRoute::Path`] |
+/// | a method with lower-case letters: `get` would never match | [`InvalidRoute::Method`] |
+/// | two rows of one path for the same method, or two without any | [`InvalidRoute::Twice`] |
+/// | a limit that is not allowed | [`InvalidRoute::Limit`], with the [`InvalidRateLimit`] |
+/// | in configuration: a method that is none, or in lower case | [`InvalidRoute::Method`], when read |
+/// | in configuration: neither plans nor `unlimited`, or both | [`InvalidRoute::Contradiction`], when read |
 ///
 /// With the feature `serde` rows are read from configuration:
 ///
@@ -65,7 +75,7 @@ impl RouteRule {
         }
     }
 
-    /// Applies to requests with this method alone.
+    /// Applies to requests with this method alone; `GET` to those by `HEAD` as well, unless they have a row of their own.
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         self.method = Some(method);
@@ -106,6 +116,9 @@ impl RouteTable {
             if !path.starts_with('/') {
                 return Err(InvalidRoute::Path { path });
             }
+            if !method.as_ref().is_none_or(may_match) {
+                return Err(InvalidRoute::Method { path });
+            }
             let limit = match limit.map(|limit| limit.check_to_keep(keys)).transpose() {
                 Ok(limit) => limit,
                 Err(cause) => return Err(InvalidRoute::Limit { path, cause }),
@@ -128,7 +141,9 @@ impl RouteTable {
             return Found::Nothing;
         };
         let of = |wanted: Option<&Method>| rows.iter().find(|row| row.method.as_ref() == wanted);
-        match of(Some(method)).or_else(|| of(None)) {
+        // What answers `GET` answers `HEAD` too: it must not be a way past the limit.
+        let as_get = || (method == Method::HEAD).then(|| of(Some(&Method::GET)))?;
+        match of(Some(method)).or_else(as_get).or_else(|| of(None)) {
             Some(Row {
                 limit: Some(limit), ..
             }) => Found::Limit(limit),
@@ -141,6 +156,15 @@ impl RouteTable {
         let rows = self.rows.values().flatten();
         rows.filter_map(|row| row.limit.as_ref())
     }
+}
+
+/// Says whether requests have such a method. Methods are told apart by case, and those in use have no lower-case letters: with
+/// one of `get` a row would be accepted, and limit nobody.
+fn may_match(method: &Method) -> bool {
+    !method
+        .as_str()
+        .bytes()
+        .any(|byte| byte.is_ascii_lowercase())
 }
 
 /// Says why a row of the table of routes is not allowed.
@@ -176,8 +200,10 @@ pub enum InvalidRoute {
         /// The template.
         path: String,
     },
-    /// The method is none.
-    #[error("route {path} has a method that is none: write one such as \"GET\"")]
+    /// The method is none, or has lower-case letters.
+    #[error(
+        "route {path} has a method that is not allowed: write one in upper case, such as \"GET\""
+    )]
     Method {
         /// The template.
         path: String,
@@ -188,7 +214,7 @@ pub enum InvalidRoute {
 mod row {
     //! A row as configuration files hold it.
 
-    use super::{InvalidRoute, Method, RateLimit, RouteRule};
+    use super::{InvalidRoute, Method, RateLimit, RouteRule, may_match};
 
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -214,9 +240,9 @@ mod row {
             if row.plans.is_empty() != row.unlimited {
                 return Err(InvalidRoute::Contradiction { path });
             }
-            let method = match row.method.map(|method| Method::try_from(method.as_str())) {
-                Some(Err(_)) => return Err(InvalidRoute::Method { path }),
-                Some(Ok(method)) => Some(method),
+            let method = match row.method.as_deref().map(Method::try_from) {
+                Some(Ok(method)) if may_match(&method) => Some(method),
+                Some(_) => return Err(InvalidRoute::Method { path }),
                 None => None,
             };
             let mut limit = RateLimit::plans(row.plans).cost(row.cost);

@@ -47,6 +47,41 @@ async fn routes_have_the_limits_of_the_table_and_others_the_first_one() {
     assert!(short(other.headers(), "ratelimit").starts_with("ten r=9"));
 }
 
+/// What answers `GET` answers `HEAD` as well; so does its limit, of which both take.
+#[tokio::test]
+async fn head_is_limited_as_get_is_unless_it_has_a_row_of_its_own() {
+    let row = |path: &str, plan: &str| RouteRule::new(path, RateLimit::plan(plan));
+    let layer = bench().builder().routes([
+        row("/get", "two").method(Method::GET),
+        row("/get", "ten"),
+        row("/both", "ten").method(Method::GET),
+        row("/both", "one").method(Method::HEAD),
+        row("/any", "ten"),
+    ]);
+    let hello = || on_get(|| async { "hello" });
+    let router = Router::new()
+        .route("/get", hello())
+        .route("/both", hello())
+        .route("/any", hello())
+        .layer(layer.build().unwrap());
+    let url = serve(router).await;
+    let ask = async |method: Method, path: &str| {
+        let request = reqwest::Client::new().request(method, format!("{url}{path}"));
+        let response = request.send().await.unwrap();
+        let left = short(response.headers(), "ratelimit");
+        let left = left.split(" t=").next().unwrap_or_default().to_owned();
+        (response.status().as_u16(), left)
+    };
+    let told = |status: u16, left: &str| (status, left.to_owned());
+    assert_eq!(ask(Method::HEAD, "/get").await, told(200, "two r=1"));
+    assert_eq!(ask(Method::GET, "/get").await, told(200, "two r=0"));
+    assert_eq!(ask(Method::HEAD, "/get").await, told(429, "two r=0"));
+    assert_eq!(ask(Method::POST, "/get").await, told(405, "ten r=9"));
+    assert_eq!(ask(Method::HEAD, "/both").await, told(200, "one r=0"));
+    assert_eq!(ask(Method::HEAD, "/both").await, told(429, "one r=0"));
+    assert_eq!(ask(Method::HEAD, "/any").await, told(200, "ten r=8"));
+}
+
 #[tokio::test]
 async fn a_layer_on_a_route_has_its_own_plan_and_cost() {
     let layer = bench().by_ip(RateLimit::plan("two"));
@@ -147,7 +182,11 @@ async fn rows_are_read_from_configuration() {
         ),
         (
             r#"{ "path": "/x", "plans": ["a"], "method": "no method" }"#,
-            "method",
+            "method that is not allowed: write one in upper case",
+        ),
+        (
+            r#"{ "path": "/x", "plans": ["a"], "method": "get" }"#,
+            "method that is not allowed: write one in upper case",
         ),
         (
             r#"{ "path": "/x", "plans": ["a"], "price": 1 }"#,
@@ -195,6 +234,14 @@ fn mistakes_are_found_when_the_layer_is_built() {
         routes(vec![no_path]),
         InvalidLayer::Route(InvalidRoute::Path { .. })
     ));
+    for lower in ["get", "Get", "purge"] {
+        let method = Method::from_bytes(lower.as_bytes()).unwrap();
+        let error = routes(vec![row().method(method)]);
+        assert!(
+            matches!(error, InvalidLayer::Route(InvalidRoute::Method { .. })),
+            "{lower}"
+        );
+    }
     let bad = RouteRule::new("/a", RateLimit::plan("one").cost(0));
     let InvalidLayer::Route(InvalidRoute::Limit { cause, .. }) = routes(vec![bad]) else {
         panic!("another error");
