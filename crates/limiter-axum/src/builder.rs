@@ -85,7 +85,8 @@ impl RateLimitLayerBuilder {
         self
     }
 
-    /// Adds a key that limits can ask for by its name. Keys of different kinds that share a plan share its state where they are
+    /// Adds a key that limits can ask for by its name, or puts it in the place of the one of that name. `"default"` is the layer's
+    /// first key, and no name for another. Keys of different kinds that share a plan share its state where they are
     /// the same bytes: give each kind its own plan, or join them with `CompositeKeyResolver::first_of`.
     pub fn named_key(
         mut self,
@@ -153,9 +154,12 @@ impl RateLimitLayerBuilder {
     /// Builds the layer.
     ///
     /// # Errors
-    /// [`InvalidLayer`] if a limit or a row of the table of routes is not allowed. Whether plans exist is asked by
-    /// [`RateLimitLayer::verify`].
+    /// [`InvalidLayer`] if a limit, a row of the table of routes or the name of a key is not allowed. Whether plans exist is asked
+    /// by [`RateLimitLayer::verify`].
     pub fn build(self) -> Result<RateLimitLayer, InvalidLayer> {
+        if self.keys.hide_one() {
+            return Err(InvalidLayer::DefaultKey);
+        }
         let first_limit = self
             .limit
             .map(|limit| limit.check_to_keep(&self.keys))
@@ -197,4 +201,9 @@ pub enum InvalidLayer {
     /// A row of the table of routes is not allowed.
     #[error(transparent)]
     Route(#[from] InvalidRoute),
+    /// A key was added as `"default"`, which is the layer's first key.
+    #[error(
+        "a key is called \"default\", as the layer's first one is: give it another name, or make it the first"
+    )]
+    DefaultKey,
 }

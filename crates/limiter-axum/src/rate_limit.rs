@@ -101,15 +101,20 @@ impl RateLimit {
         if let Some(plan) = plans.iter().enumerate().find_map(twice) {
             return Err(InvalidRequest::DuplicatePlan { plan }.into());
         }
-        let (key, resolver) = keys.find(self.key.as_deref())?;
+        let (_, resolver) = keys.find(self.key.as_deref())?;
         Ok(CheckedLimit {
             cost: Cost::new(self.cost)?,
-            key,
-            resolver,
+            resolver: Arc::clone(resolver),
             plans,
             refund_failures: self.refund_failures,
             policy_line: None,
         })
+    }
+
+    /// Returns the place of its key among those of a layer.
+    #[cfg(feature = "axum")]
+    pub(crate) fn key_place(&self, keys: &Keys) -> Result<usize, InvalidRateLimit> {
+        keys.find(self.key.as_deref()).map(|(place, _)| place)
     }
 
     /// Checks a limit that a layer keeps, and applies to many requests.
@@ -124,11 +129,6 @@ impl RateLimit {
 pub(crate) struct CheckedLimit {
     pub(crate) plans: Vec<PlanName>,
     pub(crate) cost: Cost,
-    #[cfg_attr(
-        not(feature = "axum"),
-        expect(dead_code, reason = "read by the extractors")
-    )]
-    pub(crate) key: KeyPlace,
     pub(crate) resolver: Arc<dyn KeyResolver>,
     pub(crate) refund_failures: bool,
     /// There is one if the limit is applied to many requests.
@@ -141,10 +141,6 @@ impl CheckedLimit {
         Fields::of(style, decision, self.policy_line.as_ref())
     }
 }
-
-/// Which of the keys of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyPlace(usize);
 
 /// The keys that a layer knows: the first one, and others by name.
 #[derive(Clone)]
@@ -162,22 +158,24 @@ impl Keys {
         }
     }
 
-    /// Adds a key, or puts it in the place of the one with its name.
+    /// Adds a key, or puts it in the place of the one with its name. The first key has none that could be given.
     pub(crate) fn put(&mut self, name: String, resolver: Arc<dyn KeyResolver>) {
         self.resolvers
             .retain(|(known, _)| *known != name || known == FIRST);
         self.resolvers.push((name, resolver));
     }
 
-    fn find(
-        &self,
-        name: Option<&str>,
-    ) -> Result<(KeyPlace, Arc<dyn KeyResolver>), InvalidRateLimit> {
+    /// Says whether a key was added under the name of the first one, where nobody would find it.
+    pub(crate) fn hide_one(&self) -> bool {
+        let mut added = self.resolvers.iter().skip(1);
+        added.any(|(name, _)| name == FIRST)
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<(usize, &Arc<dyn KeyResolver>), InvalidRateLimit> {
         let wanted = name.unwrap_or(FIRST);
         let mut each = self.resolvers.iter().enumerate();
-        let found = each.find_map(|(nth, (known, resolver))| {
-            (known == wanted).then(|| (KeyPlace(nth), Arc::clone(resolver)))
-        });
+        let found = each
+            .find_map(|(place, (known, resolver))| (known == wanted).then_some((place, resolver)));
         found.ok_or_else(|| {
             let known: Vec<&str> = self
                 .resolvers
@@ -199,13 +197,6 @@ impl Keys {
     ) -> Vec<Result<Key, UnresolvedKey>> {
         let resolve = |(_, resolver): &(_, Arc<dyn KeyResolver>)| resolver.resolve(request);
         self.resolvers.iter().map(resolve).collect()
-    }
-}
-
-#[cfg(feature = "axum")]
-impl KeyPlace {
-    pub(crate) const fn get(self) -> usize {
-        self.0
     }
 }
 

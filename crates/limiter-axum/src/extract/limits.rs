@@ -7,6 +7,7 @@ use http::request::Parts;
 use limiter_core::{Key, UnresolvedKey};
 
 use super::{Receipt, scope_of};
+use crate::rate_limit::CheckedLimit;
 use crate::scope::Scope;
 use crate::{HttpRequest, RateLimit, Rejection};
 
@@ -47,8 +48,8 @@ impl Limits {
     /// # Cancel safety
     /// A dropped call may have charged, once.
     pub async fn charge(&self, limit: &RateLimit) -> Result<Receipt, Rejection> {
-        let limit = self.checked(limit)?;
-        let key = self.keys.get(limit.key.get()).cloned();
+        let (place, limit) = self.checked(limit)?;
+        let key = self.keys.get(place).cloned();
         let unknown = UnresolvedKey::Misconfigured {
             advice: "the limit is of another layer".to_owned(),
         };
@@ -63,13 +64,16 @@ impl Limits {
     /// # Cancel safety
     /// A dropped call may have charged, once.
     pub async fn charge_key(&self, key: Key, limit: &RateLimit) -> Result<Receipt, Rejection> {
-        let limit = self.checked(limit)?;
+        let (_, limit) = self.checked(limit)?;
         Receipt::charge(&self.scope, Ok(key), limit).await
     }
 
-    fn checked(&self, limit: &RateLimit) -> Result<crate::rate_limit::CheckedLimit, Rejection> {
+    /// Checks a limit, and finds the place of its key.
+    fn checked(&self, limit: &RateLimit) -> Result<(usize, CheckedLimit), Rejection> {
         let settings = &self.scope.settings;
-        limit.check(&settings.keys).map_err(|error| {
+        let place = limit.key_place(&settings.keys);
+        let checked = place.and_then(|place| Ok((place, limit.check(&settings.keys)?)));
+        checked.map_err(|error| {
             let rejection = Rejection::misconfigured(&error.to_string());
             settings.complain(&rejection);
             rejection.answered_by(settings, self.scope.grpc)

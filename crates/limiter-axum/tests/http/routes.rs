@@ -3,7 +3,9 @@
 use axum::Router;
 use axum::routing::{get as on_get, put};
 use http::Method;
-use limiter_axum::{InvalidLayer, InvalidRateLimit, InvalidRoute, RateLimit, RouteRule};
+use limiter_axum::{
+    InvalidLayer, InvalidRateLimit, InvalidRoute, RateLimit, RouteKeyResolver, RouteRule,
+};
 use limiter_core::CheckError;
 
 use crate::harness::{Bench, get, serve, short, statuses};
@@ -223,6 +225,8 @@ fn mistakes_are_found_when_the_layer_is_built() {
         let error = build(limit).to_string();
         assert!(error.contains(told), "{error}");
     }
+    let second = bench().builder().named_key("default", RouteKeyResolver);
+    assert_eq!(second.build().unwrap_err(), InvalidLayer::DefaultKey);
     let routes = |rows: Vec<RouteRule>| bench().builder().routes(rows).build().unwrap_err();
     let row = || RouteRule::new("/a", RateLimit::plan("one"));
     assert!(matches!(
