@@ -1,55 +1,16 @@
 //! [`Charges`]: all that a request was charged.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
-use http::{HeaderMap, Response, StatusCode};
-use limiter_core::{Decision, Key};
+use http::Response;
+use limiter_core::{Decision, Key, RateLimiter};
 
+use crate::charge::Charge;
 use crate::headers::Fields;
 use crate::rate_limit::CheckedLimit;
 use crate::settings::Settings;
-
-/// What was charged, to whom, and how the plans stood then.
-pub(crate) struct Charge {
-    pub(crate) key: Key,
-    pub(crate) limit: Arc<CheckedLimit>,
-    pub(crate) decision: Decision,
-    pub(crate) refunded: bool,
-}
-
-impl Charge {
-    pub(crate) const fn new(key: Key, limit: Arc<CheckedLimit>, decision: Decision) -> Self {
-        Self {
-            key,
-            limit,
-            decision,
-            refunded: false,
-        }
-    }
-
-    fn is_due_back(&self) -> bool {
-        self.limit.refund_failures && !self.refunded
-    }
-
-    /// Gives the cost back. A store that fails keeps it: the response is not held up by that.
-    async fn give_back(&mut self, settings: &Settings) {
-        let (plans, cost) = (&self.limit.plans, self.limit.cost);
-        match settings.limiter.refund(&self.key, plans, cost).await {
-            Ok(decision) => {
-                self.decision = decision;
-                self.refunded = true;
-            }
-            Err(error) => tracing::debug!(target: "limiter", "cost is not given back: {error}"),
-        }
-    }
-
-    fn write(&self, settings: &Settings, status: StatusCode, headers: &mut HeaderMap) {
-        let fields = self.limit.fields(&self.decision, &settings.header_style);
-        if let Some(fields) = fields {
-            fields.write(status, headers);
-        }
-    }
-}
 
 /// What is left to do of the layer's own charge once the request is answered.
 #[derive(Default)]
@@ -59,51 +20,47 @@ pub(crate) enum Own {
     /// The client is told of it.
     Told(Box<Fields>),
     /// It is given back if the request fails, and the client is told how it stands then.
-    Kept(Box<Charge>),
+    Kept(Arc<Charge>),
 }
 
 impl Own {
     /// Writes down what the client is to be told.
     #[inline]
     pub(crate) fn to_tell(settings: &Settings, limit: &CheckedLimit, decision: &Decision) -> Self {
-        let style = &settings.header_style;
-        if style.is_off() {
-            return Self::Nothing;
-        }
-        let fields = limit.fields(decision, style);
+        let fields = limit.fields(decision, &settings.header_style);
         fields.map_or(Self::Nothing, |fields| Self::Told(Box::new(fields)))
     }
 
     /// Keeps what may have to be given back.
     pub(crate) fn to_settle(key: Key, limit: &Arc<CheckedLimit>, decision: Decision) -> Self {
-        Self::Kept(Box::new(Charge::new(key, Arc::clone(limit), decision)))
+        Self::Kept(Arc::new(Charge::new(key, Arc::clone(limit), decision)))
     }
 }
 
 /// All that a request was charged.
 pub(crate) struct Charges {
     pub(crate) own: Own,
-    pub(crate) inside: Vec<Charge>,
+    pub(crate) inside: Vec<Arc<Charge>>,
 }
 
 impl Charges {
-    pub(crate) fn are_due_back(&mut self) -> bool {
-        self.iter_mut().any(|charge| charge.is_due_back())
+    pub(crate) fn are_due_back(&self) -> bool {
+        self.iter().any(Charge::is_due_back)
     }
 
-    pub(crate) async fn give_back_what_is_due(mut self, settings: Arc<Settings>) -> Self {
-        for charge in self.iter_mut().filter(|charge| charge.is_due_back()) {
-            charge.give_back(&settings).await;
-        }
+    /// Gives back what is due, all at once: a store that hangs holds the response up for one deadline, not for one each.
+    pub(crate) async fn give_back_what_is_due(self, limiter: Arc<dyn RateLimiter>) -> Self {
+        let due = self.iter().filter(|charge| charge.is_due_back());
+        join(due.map(|charge| give_back(charge, &limiter))).await;
         self
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Charge> {
-        let own = match &mut self.own {
-            Own::Kept(charge) => Some(&mut **charge),
+    fn iter(&self) -> impl Iterator<Item = &Charge> {
+        let own = match &self.own {
+            Own::Kept(charge) => Some(charge),
             Own::Nothing | Own::Told(_) => None,
         };
-        own.into_iter().chain(&mut self.inside)
+        own.into_iter().chain(&self.inside).map(|charge| &**charge)
     }
 
     /// Tells the client how it stands.
@@ -112,13 +69,35 @@ impl Charges {
             return;
         };
         let (status, headers) = (response.status(), response.headers_mut());
+        let style = &settings.header_style;
         match self.own {
             Own::Nothing => {}
             Own::Told(fields) => fields.write(status, headers),
-            Own::Kept(charge) => charge.write(settings, status, headers),
+            Own::Kept(charge) => charge.write(style, status, headers),
         }
         for charge in &self.inside {
-            charge.write(settings, status, headers);
+            charge.write(style, status, headers);
         }
     }
+}
+
+/// Gives a cost back. A store that fails keeps it: that does not change the response.
+async fn give_back(charge: &Charge, limiter: &Arc<dyn RateLimiter>) {
+    if let Err(error) = charge.give_back(limiter).await {
+        tracing::debug!(target: "limiter", "cost is not given back: {error}");
+    }
+}
+
+/// Waits for all of `futures` at once.
+async fn join(futures: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut under_way: Vec<_> = futures.map(Box::pin).collect();
+    poll_fn(|context| {
+        under_way.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if under_way.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
 }

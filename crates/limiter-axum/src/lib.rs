@@ -5,6 +5,7 @@
 mod abuse;
 mod access_list;
 mod builder;
+mod charge;
 mod charges;
 mod client_ip;
 mod complaints;

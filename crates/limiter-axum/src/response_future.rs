@@ -183,11 +183,11 @@ where
     S: Service<Request<B>>,
 {
     let settings = Arc::clone(&scope.settings);
-    let mut charges = scope.take_all();
+    let charges = scope.take_all();
     let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
     if failed && charges.are_due_back() {
         return Step::Refunding {
-            refund: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings))),
+            refund: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings.limiter))),
             result: Some(result),
             settings,
         };

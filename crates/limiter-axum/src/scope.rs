@@ -1,11 +1,12 @@
 //! [`Scope`]: one request under one layer.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::{Extensions, HeaderMap, StatusCode};
 
-use crate::charges::{Charge, Charges, Own};
+use crate::charge::Charge;
+use crate::charges::{Charges, Own};
 use crate::settings::Settings;
 
 /// One request under one layer, shared between the layer and the extractors inside of it.
@@ -13,19 +14,13 @@ pub(crate) struct Scope {
     pub(crate) settings: Arc<Settings>,
     own: Mutex<Own>,
     /// Nothing is charged to it.
-    #[cfg_attr(
-        not(feature = "axum"),
-        expect(dead_code, reason = "read by the extractors")
-    )]
+    #[cfg(feature = "axum")]
     pub(crate) exempt: bool,
-    #[cfg_attr(
-        not(feature = "axum"),
-        expect(dead_code, reason = "read by the extractors")
-    )]
+    #[cfg(feature = "axum")]
     pub(crate) grpc: bool,
     left: Left,
     /// What was charged inside of the layer. Most requests have nothing, and need no lock to know it.
-    inside: OnceLock<Mutex<Vec<Charge>>>,
+    inside: OnceLock<Mutex<Vec<Arc<Charge>>>>,
 }
 
 /// What is left to do of the layer's own charge: known without a lock.
@@ -47,6 +42,9 @@ pub(crate) fn show(scope: &Arc<Scope>, extensions: &mut Extensions) {
 impl Scope {
     #[inline]
     pub(crate) fn new(settings: Arc<Settings>, own: Own, exempt: bool, grpc: bool) -> Arc<Self> {
+        // Only extractors ask for these.
+        #[cfg(not(feature = "axum"))]
+        let _ = (exempt, grpc);
         Arc::new(Self {
             settings,
             left: match own {
@@ -55,26 +53,20 @@ impl Scope {
                 Own::Kept(_) => Left::ToSettle,
             },
             own: Mutex::new(own),
+            #[cfg(feature = "axum")]
             exempt,
+            #[cfg(feature = "axum")]
             grpc,
             inside: OnceLock::new(),
         })
     }
 
-    /// Adds what was charged inside of the layer, and returns its place.
-    #[cfg_attr(
-        not(feature = "axum"),
-        expect(dead_code, reason = "called by the extractors")
-    )]
-    pub(crate) fn add(&self, charge: Charge) -> usize {
-        let mut charges = self.charges();
-        charges.push(charge);
-        charges.len() - 1
-    }
-
-    pub(crate) fn charges(&self) -> MutexGuard<'_, Vec<Charge>> {
+    /// Adds what was charged inside of the layer. Once the request is answered nobody asks for it any more.
+    #[cfg(feature = "axum")]
+    pub(crate) fn add(&self, charge: Arc<Charge>) {
         let charges = self.inside.get_or_init(Mutex::default);
-        charges.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut charges = charges.lock().unwrap_or_else(PoisonError::into_inner);
+        charges.push(charge);
     }
 
     /// Says whether there is more to do once the request is answered than to tell the client of the layer's own decision.
@@ -95,9 +87,12 @@ impl Scope {
 
     /// Takes out all that was charged.
     pub(crate) fn take_all(&self) -> Charges {
+        let take = |charges: &Mutex<_>| {
+            mem::take(&mut *charges.lock().unwrap_or_else(PoisonError::into_inner))
+        };
         Charges {
             own: self.take_own(),
-            inside: mem::take(&mut *self.charges()),
+            inside: self.inside.get().map(take).unwrap_or_default(),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use limiter_core::{CheckError, Decision, Key, UnresolvedKey};
+use limiter_core::{CheckError, Decision, Key, RateLimiter, UnresolvedKey};
 
 use crate::Rejection;
-use crate::charges::Charge;
+use crate::charge::Charge;
 use crate::rate_limit::CheckedLimit;
 use crate::scope::Scope;
 use crate::settings::Gate;
@@ -14,9 +14,9 @@ use crate::settings::Gate;
 #[derive(Clone)]
 #[must_use = "hold on to it to give the cost back, or drop it aloud with `let _ =`"]
 pub struct Receipt {
-    scope: Arc<Scope>,
-    /// Its place among the charges of the request, if anything was charged.
-    place: Option<usize>,
+    limiter: Arc<dyn RateLimiter>,
+    /// Shared with the layer, if anything was charged.
+    charge: Option<Arc<Charge>>,
 }
 
 impl Receipt {
@@ -26,9 +26,9 @@ impl Receipt {
         key: Result<Key, UnresolvedKey>,
         limit: CheckedLimit,
     ) -> Result<Self, Rejection> {
-        let receipt = |place| Self {
-            scope: Arc::clone(scope),
-            place,
+        let receipt = |charge| Self {
+            limiter: Arc::clone(&scope.settings.limiter),
+            charge,
         };
         if scope.exempt {
             return Ok(receipt(None));
@@ -45,45 +45,36 @@ impl Receipt {
         };
         match settings.limiter.check(&key, &limit.plans, limit.cost).await {
             Ok(decision) if decision.is_allowed() => {
-                let place = scope.add(Charge::new(key, limit, decision));
-                Ok(receipt(Some(place)))
+                let charge = Arc::new(Charge::new(key, limit, decision));
+                scope.add(Arc::clone(&charge));
+                Ok(receipt(Some(charge)))
             }
             Ok(decision) => Err(turned_away(Rejection::by_decision(decision))),
             Err(error) => Err(turned_away(Rejection::by_charge_error(&error))),
         }
     }
 
-    /// Returns how the plans stood after the charge; nothing if the request is exempt.
+    /// Returns how the plans stood after the charge, or after it was given back; nothing if the request is exempt.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
-        let charges = self.scope.charges();
-        let charge = charges.get(self.place?)?;
-        Some(charge.decision.clone())
+        self.charge.as_ref().map(|charge| charge.decision())
     }
 
-    /// Gives the cost back, once; the response tells the client of it.
+    /// Gives the cost back, once: at any time, also after the response. If it is given back before, the response tells the client
+    /// of it. There is nothing left to do if it is back already, or if another clone of the receipt is just giving it back.
     ///
     /// # Errors
-    /// [`CheckError`] if the store failed: the cost may then stay spent.
+    /// [`CheckError`] if the store failed. If the cost certainly stayed spent, it can be asked for again, and
+    /// [`refund_failures`](crate::RateLimit::refund_failures) does so; if the store may have given it back, it is not asked twice.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have given the cost back, once. The call is kept: it goes on when the cost is asked for again, here or
+    /// because the request failed.
     pub async fn refund(&self) -> Result<(), CheckError> {
-        let Some((place, key, limit)) = self.due_back() else {
-            return Ok(());
-        };
-        let limiter = &self.scope.settings.limiter;
-        let decision = limiter.refund(&key, &limit.plans, limit.cost).await?;
-        if let Some(charge) = self.scope.charges().get_mut(place) {
-            charge.decision = decision;
+        match &self.charge {
+            Some(charge) => charge.give_back(&self.limiter).await,
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    /// Marks the charge as given back, so that nobody else gives it back as well.
-    fn due_back(&self) -> Option<(usize, Key, Arc<CheckedLimit>)> {
-        let place = self.place?;
-        let mut charges = self.scope.charges();
-        let charge = charges.get_mut(place).filter(|charge| !charge.refunded)?;
-        charge.refunded = true;
-        Some((place, charge.key.clone(), Arc::clone(&charge.limit)))
     }
 }
 

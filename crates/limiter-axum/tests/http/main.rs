@@ -19,5 +19,6 @@ mod harness;
 mod keys;
 mod log;
 mod outage;
+mod refunds;
 mod routes;
 mod tower_rules;

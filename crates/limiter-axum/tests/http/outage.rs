@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use axum::routing::get as on_get;
-use limiter_axum::{ClientIp, RateLimit, RateLimitLayer};
+use limiter_axum::{ClientIp, Limits, RateLimit, RateLimitLayer, Rejection};
 use limiter_core::{
     BreakerState, Charge, CircuitBreaker, Cost, DeadlineRepository, Decision, DefaultRateLimiter,
     FailurePolicy, Key, LocalStore, Observer, Plan, RateLimiterRepository, Share, Source,
@@ -98,8 +98,16 @@ async fn serve_with(limiter: DefaultRateLimiter) -> String {
         .route(
             "/broken",
             on_get(|| async { http::StatusCode::BAD_GATEWAY }),
-        );
+        )
+        .route("/charged", on_get(charge_twice_and_fail));
     serve(router.layer(layer)).await
+}
+
+async fn charge_twice_and_fail(limits: Limits) -> Result<http::StatusCode, Rejection> {
+    let limit = RateLimit::plan("gold").refund_failures();
+    let _ = limits.charge(&limit).await?;
+    let _ = limits.charge(&limit).await?;
+    Ok(http::StatusCode::BAD_GATEWAY)
 }
 
 /// Serves on a store that refuses.
@@ -137,7 +145,8 @@ impl Hanging {
             self.timer.until_somebody_sleeps().await;
             self.timer.advance(MOMENT);
         }
-        response.await.unwrap().unwrap()
+        let in_time = tokio::time::timeout(Duration::from_secs(30), response);
+        in_time.await.unwrap().unwrap().unwrap()
     }
 }
 
@@ -213,6 +222,14 @@ async fn a_store_that_hangs_fails_open_at_the_deadline_and_is_counted() {
     }
     // To give a cost back has the same deadline, and the response is the handler's all the same.
     assert_eq!(hanging.get("/broken", 2).await.status(), 502);
+}
+
+/// Three charges wait for the store in turn; what was charged is given back all at once.
+#[tokio::test]
+async fn a_store_that_hangs_holds_refunds_up_for_one_deadline_only() {
+    let hanging = Hanging::with(FailurePolicy::FailOpen).await;
+    assert_eq!(hanging.get("/charged", 3 + 1).await.status(), 502);
+    assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), 3 + 3);
 }
 
 #[tokio::test]
