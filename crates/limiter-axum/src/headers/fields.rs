@@ -11,6 +11,7 @@ use super::{HeaderStyle, PolicyLine, draft11, exhausted_seconds, keep_longest, l
 pub(crate) struct Fields {
     draft11: Option<draft11::Lines>,
     legacy: Option<legacy::Numbers>,
+    /// Raises a `Retry-After` that is there, in any style.
     exhausted_s: Option<NonZeroU64>,
 }
 
@@ -23,12 +24,16 @@ impl Fields {
         policy: Option<&PolicyLine>,
     ) -> Option<Self> {
         shown(decision).next()?;
+        let exhausted_s = exhausted_seconds(decision).and_then(NonZeroU64::new);
+        if style.is_off() && exhausted_s.is_none() {
+            return None;
+        }
         let lines = || draft11::Lines::of(decision, policy);
         let numbers = |reset| legacy::Numbers::of(decision, reset);
         Some(Self {
             draft11: style.has_draft11().then(lines).flatten(),
             legacy: style.legacy().and_then(numbers),
-            exhausted_s: exhausted_seconds(decision).and_then(NonZeroU64::new),
+            exhausted_s,
         })
     }
 

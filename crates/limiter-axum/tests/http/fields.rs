@@ -231,6 +231,31 @@ async fn stacked_layers_add_up_and_the_longest_wait_stays() {
     assert_eq!(text(denied.headers(), "retry-after"), Some("50"));
 }
 
+/// Whether the outer layer tells of its plan or not: who comes back after 2 seconds would be denied by it.
+#[tokio::test]
+async fn the_longest_wait_stays_whatever_the_style_of_the_layers() {
+    for style in [
+        HeaderStyle::Off,
+        HeaderStyle::Draft11,
+        HeaderStyle::Legacy(LegacyReset::Seconds),
+    ] {
+        let bench = Bench::new(&[("inner", "1/2s"), ("outer", "fixed 2/50s")]);
+        let outer = bench.builder().limit(RateLimit::plan("outer"));
+        let outer = outer.headers(style.clone()).build().unwrap();
+        let router = hello(bench.by_ip(RateLimit::plan("inner"))).layer(outer);
+        let url = serve(router).await;
+        let first = get(&url).await;
+        assert!(text(first.headers(), "retry-after").is_none(), "{style:?}");
+        let denied = get(&url).await;
+        assert_eq!(denied.status(), 429);
+        assert_eq!(
+            text(denied.headers(), "retry-after"),
+            Some("50"),
+            "{style:?}"
+        );
+    }
+}
+
 /// The policy is written once and kept, and written anew when it is another one.
 #[tokio::test]
 async fn plans_that_are_replaced_while_running_are_told_as_they_are() {
