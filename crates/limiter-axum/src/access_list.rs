@@ -13,6 +13,11 @@ use crate::client_ip::parse_network;
 /// Who is denied gets 403, also if allowed as well. Addresses are those of the layer's client address, whole, not of its key.
 /// Keys are compared byte for byte with what the limit's key resolver finds.
 ///
+/// | input | answer |
+/// |---|---|
+/// | a text that is no network or address: `10.0.0.0/33`, `office.internal` | [`InvalidNetwork`] |
+/// | a v4-mapped network: `::ffff:10.0.0.0/104` | the v4 network, `10.0.0.0/8` |
+///
 /// # Examples
 /// ```
 /// use limiter_axum::{AccessList, Key};
@@ -21,6 +26,7 @@ use crate::client_ip::parse_network;
 ///     .allow_network("10.0.0.0/8")?
 ///     .deny_network("203.0.113.0/24")?
 ///     .deny_key(Key::new("leaked-api-key")?);
+/// assert!(list.allow_network("10.0.0.0/33").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use http::HeaderName;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue};
 use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 use super::{TrustedProxies, address, forwarded};
@@ -12,8 +13,9 @@ use super::{TrustedProxies, address, forwarded};
 ///
 /// The address is that of the socket's peer, unless the peer is a trusted proxy: then one named header is read, from the right
 /// over all its lines, past the proxies that are trusted. The first entry that is not trusted is the client. At the first
-/// entry that cannot be read the walk stops, and the machine that wrote it counts as the client. So nothing that a client
-/// sends can change who it is.
+/// entry that cannot be read, or after 32 trusted ones, the walk stops, and the machine that it got to counts as the client. So
+/// nothing that a client sends can change who it is. The one exception is [`TrustedProxies::hops`] without
+/// [`within`](TrustedProxies::within): then any peer is believed, and who reaches the service past the proxies is who it says.
 ///
 /// | peer | header | client |
 /// |---|---|---|
@@ -21,8 +23,15 @@ use super::{TrustedProxies, address, forwarded};
 /// | trusted | none | the peer |
 /// | trusted | `198.51.100.7, 203.0.113.9, <trusted>` | `203.0.113.9` |
 /// | trusted | `198.51.100.7, unknown, <trusted>` | the trusted one that wrote `unknown` |
+/// | trusted | 40 trusted ones | the 32nd of them, from the right |
 /// | trusted, by 2 hops | `198.51.100.7, 203.0.113.9, 10.0.0.2` | `203.0.113.9` |
-/// | unknown | anything | an error: the service is set up wrongly |
+///
+/// | input | answer |
+/// |---|---|
+/// | a name that is no header name | [`InvalidClientIp::Header`] |
+/// | an IPv6 prefix of 0 bits, or of more than 128 | [`InvalidClientIp::Prefix`] |
+/// | a request whose peer is not known | [`UnresolvedKey::Misconfigured`] |
+/// | a request with two lines of a header that holds one address, from a trusted peer | [`UnresolvedKey::Ambiguous`] |
 ///
 /// An IPv4 address is a key of its own. IPv6 addresses share a key with all of their /64, the smallest block that a subscriber
 /// gets ([`with_ipv6_prefix`](Self::with_ipv6_prefix) sets another). A v4-mapped address is the v4 address.
@@ -34,6 +43,8 @@ use super::{TrustedProxies, address, forwarded};
 /// let direct = ClientIp::peer();
 /// let proxied = ClientIp::x_forwarded_for(TrustedProxies::networks(["10.0.0.0/8"])?);
 /// let by_cdn = ClientIp::header("cf-connecting-ip", TrustedProxies::networks(["192.0.2.0/24"])?)?;
+/// assert!(ClientIp::header("no header", TrustedProxies::hops(1)?).is_err());
+/// assert!(direct.with_ipv6_prefix(129).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -51,6 +62,8 @@ enum ToldBy {
 }
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
+/// No chain of proxies is that long; what claims to be costs no more than this.
+const MOST_ENTRIES: usize = 32;
 /// The smallest block that a subscriber gets.
 const DEFAULT_IPV6_PREFIX: u8 = 64;
 
@@ -187,7 +200,7 @@ fn walk(
         return entries.nth(before).flatten().unwrap_or(peer);
     }
     let mut nearest = peer;
-    for entry in entries {
+    for entry in entries.take(MOST_ENTRIES) {
         let Some(address) = entry else {
             return nearest;
         };
@@ -199,18 +212,26 @@ fn walk(
     nearest
 }
 
-/// Returns the lines of a header, the last first.
+/// Returns the lines of a header, the last first. Those of an HTTP request are looked at no further than they are asked for; of
+/// any other the last line has to be searched for.
 fn from_the_right<'a>(
     request: &'a dyn RequestSource,
     name: &'a str,
 ) -> impl Iterator<Item = &'a [u8]> {
-    let mut lines = 0;
-    while request.header(name, lines).is_some() {
-        lines += 1;
-    }
-    (0..lines)
-        .rev()
-        .filter_map(move |line| request.header(name, line))
+    let head = request.original().and_then(|it| it.downcast_ref::<Parts>());
+    let of_http = head.map(|head| head.headers.get_all(name).iter().rev());
+    let lines = match head {
+        Some(_) => 0,
+        None => (0..)
+            .take_while(|line| request.header(name, *line).is_some())
+            .count(),
+    };
+    let of_other = (0..lines).rev();
+    of_http
+        .into_iter()
+        .flatten()
+        .map(HeaderValue::as_bytes)
+        .chain(of_other.filter_map(move |line| request.header(name, line)))
 }
 
 /// Reads an entry of `X-Forwarded-For`.

@@ -8,22 +8,26 @@ use ipnet::IpNet;
 /// The proxies in front of the service, whose word about the client is taken.
 ///
 /// Name them by their networks wherever you can: then a peer that is none of them is simply itself. Where their addresses are
-/// not known, say how many there are; then the service must not be reachable past them, for any peer is believed.
+/// not known, say how many there are; then the service must not be reachable past them, for any peer is believed: who connects
+/// directly chooses its address, and with it its key.
 ///
 /// | input | answer |
 /// |---|---|
-/// | no network, or a text that is no network or address | [`InvalidProxies`] |
-/// | 0 hops | [`InvalidProxies`] |
+/// | no network | [`InvalidProxies::NoNetworks`] |
+/// | a text that is no network or address: `10.0.0.0/33`, `proxy.internal` | [`InvalidProxies::Network`] |
+/// | 0 hops | [`InvalidProxies::NoHops`] |
+/// | a v4-mapped network: `::ffff:10.0.0.0/104` | the v4 network, `10.0.0.0/8` |
 ///
 /// # Examples
 /// ```
-/// use limiter_axum::TrustedProxies;
+/// use limiter_axum::{InvalidProxies, TrustedProxies};
 ///
 /// let by_network = TrustedProxies::networks(["10.0.0.0/8", "fd00::/8", "192.0.2.1"])?;
 /// let by_count = TrustedProxies::hops(2)?;
 /// let both = TrustedProxies::hops(2)?.within(["10.0.0.0/8"])?;
 /// assert!(TrustedProxies::networks(["10.0.0.0/33"]).is_err());
-/// # Ok::<(), limiter_axum::InvalidProxies>(())
+/// assert_eq!(TrustedProxies::hops(0), Err(InvalidProxies::NoHops));
+/// # Ok::<(), InvalidProxies>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies {
@@ -49,6 +53,9 @@ impl TrustedProxies {
     }
 
     /// Trusts the peer and those before it, `count` proxies in all: the client is the entry that many from the right.
+    ///
+    /// Any peer is believed: who reaches the service past the proxies writes the entry itself. Shut that way in the network, or say
+    /// [`within`](Self::within) where the proxies are.
     ///
     /// # Errors
     /// [`InvalidProxies`] if `count` is 0.

@@ -1,11 +1,14 @@
 //! Whose address it is, behind proxies that are trusted and past those that are not.
 
+use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::routing::get as on_get;
 use http::{HeaderName, HeaderValue};
 use limiter_axum::{ClientIp, HttpRequest, KeyResolver, RateLimit, RateLimitLayer, TrustedProxies};
+use limiter_core::RequestSource;
 use proptest::prelude::*;
 
 use crate::harness::{Bench, serve};
@@ -192,6 +195,96 @@ fn what_the_proxy_appended_counts_however_many_lines_come_before_it() {
     let parts = request(PROXY, &lines);
     let address = by("xff").address(&HttpRequest::new(&parts)).unwrap();
     assert_eq!(address, IpAddr::from([203, 0, 113, 9]));
+}
+
+/// No chain of proxies is that long: what claims to be one is not walked to its end.
+#[test]
+fn the_walk_ends_after_so_many_entries_on_one_line_or_many() {
+    let claimed = |separator: &str| {
+        let entries = (0..200).map(|nth| format!("10.0.1.{nth}"));
+        entries.collect::<Vec<_>>().join(separator)
+    };
+    let one_line = claimed(", ");
+    let many_lines = claimed("\n");
+    let elements = format!("for={}", claimed(", for="));
+    let lines: Vec<(&str, &[u8])> = many_lines.lines().map(|it| (XFF, it.as_bytes())).collect();
+    for (told_by, lines) in [
+        ("xff", vec![(XFF, one_line.as_bytes())]),
+        ("xff", lines),
+        ("fwd", vec![(FWD, elements.as_bytes())]),
+    ] {
+        let parts = request(PROXY, &lines);
+        let address = by(told_by).address(&HttpRequest::new(&parts)).unwrap();
+        assert_eq!(address, IpAddr::from([10, 0, 1, 200 - 32]), "{told_by}");
+    }
+    // A count is walked as far as it says.
+    let parts = request(PROXY, &[(XFF, one_line.as_bytes())]);
+    let far = ClientIp::x_forwarded_for(hops(100));
+    let address = far.address(&HttpRequest::new(&parts)).unwrap();
+    assert_eq!(address, IpAddr::from([10, 0, 1, 100]));
+}
+
+/// A source of requests that is not ours; how often a line was asked for.
+struct Foreign<'a>(HttpRequest<'a>, AtomicUsize);
+
+impl RequestSource for Foreign<'_> {
+    fn header(&self, name: &str, line: usize) -> Option<&[u8]> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.header(name, line)
+    }
+
+    fn principal(&self) -> Option<&str> {
+        None
+    }
+
+    fn peer_ip(&self) -> Option<IpAddr> {
+        self.0.peer_ip()
+    }
+
+    fn route(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Like [`Foreign`], and it shows the request that it is made of.
+struct Shown<'a>(Foreign<'a>);
+
+impl RequestSource for Shown<'_> {
+    fn header(&self, name: &str, line: usize) -> Option<&[u8]> {
+        self.0.header(name, line)
+    }
+
+    fn principal(&self) -> Option<&str> {
+        None
+    }
+
+    fn peer_ip(&self) -> Option<IpAddr> {
+        self.0.peer_ip()
+    }
+
+    fn route(&self) -> Option<&str> {
+        None
+    }
+
+    fn original(&self) -> Option<&dyn Any> {
+        self.0.0.original()
+    }
+}
+
+/// To ask an HTTP request for its nth line is to walk over those before: with many lines that would be quadratic.
+#[test]
+fn the_lines_of_an_http_request_are_not_asked_for_by_number() {
+    let mut lines: Vec<(&str, &[u8])> = vec![(XFF, b"198.51.100.7"); 300];
+    lines.push((XFF, b"203.0.113.9"));
+    lines.push((XFF, b"10.0.0.2"));
+    let parts = request(PROXY, &lines);
+    let foreign = || Foreign(HttpRequest::new(&parts), AtomicUsize::new(0));
+    let client = IpAddr::from([203, 0, 113, 9]);
+    let (not_shown, shown) = (foreign(), Shown(foreign()));
+    assert_eq!(by("xff").address(&not_shown).unwrap(), client);
+    assert_eq!(by("xff").address(&shown).unwrap(), client);
+    assert_eq!(not_shown.1.into_inner(), 302 + 1 + 2);
+    assert_eq!(shown.0.1.into_inner(), 0);
 }
 
 #[test]
