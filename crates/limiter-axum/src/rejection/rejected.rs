@@ -34,6 +34,8 @@ struct Inner {
     reason: RejectionReason,
     status: StatusCode,
     detail: String,
+    /// For the operator alone.
+    advice: Option<String>,
     decision: Option<Decision>,
     refusal: Option<(Refusal, PlanName)>,
     grpc: bool,
@@ -70,6 +72,7 @@ impl Rejection {
             reason,
             status,
             detail: detail.into(),
+            advice: None,
             decision: None,
             refusal: None,
             grpc: false,
@@ -171,12 +174,15 @@ impl Rejection {
         )
     }
 
+    /// Turns a request away that nobody could send better. Callers are not told why: `advice` names plans and keys.
     pub(crate) fn misconfigured(advice: &str) -> Self {
-        Self::new(
+        let mut rejection = Self::new(
             RejectionReason::Misconfigured,
             StatusCode::INTERNAL_SERVER_ERROR,
-            sentence(advice),
-        )
+            "The service is set up wrongly; its log says how.",
+        );
+        rejection.0.advice = Some(sentence(advice));
+        rejection
     }
 
     /// Answers as `settings` say, in the form that the caller speaks.
@@ -204,10 +210,17 @@ impl Rejection {
         self.0.status
     }
 
-    /// Returns a sentence for the caller. It holds no key and no address.
+    /// Returns a sentence for the caller. It holds no key and no address, and of a service that is set up wrongly no more than that.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.0.detail
+    }
+
+    /// Returns what the operator is to do about a service that is set up wrongly: for the log, not for callers, as it names plans.
+    /// The layer logs it as an error the first time.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.0.advice.as_deref()
     }
 
     /// Returns the decision, if there was one.
@@ -292,7 +305,8 @@ impl Rejection {
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).chain(['.']).collect()
+    let end = (!text.ends_with('?')).then_some('.');
+    first.into_iter().chain(letters).chain(end).collect()
 }
 
 impl fmt::Debug for Rejection {
@@ -301,14 +315,17 @@ impl fmt::Debug for Rejection {
             .field("reason", &self.0.reason)
             .field("status", &self.0.status)
             .field("detail", &self.0.detail)
+            .field("advice", &self.0.advice)
             .field("decision", &self.0.decision)
             .finish_non_exhaustive()
     }
 }
 
+/// For the log: [`Rejection::detail`] is what callers are told.
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request is turned away: {}", self.0.detail)
+        let why = self.advice().unwrap_or(self.detail());
+        write!(f, "request is turned away: {why}")
     }
 }
 

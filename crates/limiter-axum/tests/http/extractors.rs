@@ -139,15 +139,14 @@ async fn a_handler_can_charge_any_key() {
 
 #[tokio::test]
 async fn without_a_layer_an_extractor_says_what_is_missing() {
+    let log = crate::log::Log::start();
     let url = serve(Router::new().route("/", post(import))).await;
     let response = send(&url, "a").await;
     assert_eq!(response.status(), 500);
+    let text = log.text();
     assert!(
-        response
-            .text()
-            .await
-            .unwrap()
-            .contains("there is no RateLimitLayer around it")
+        text.contains("there is no RateLimitLayer around it"),
+        "{text}"
     );
 }
 

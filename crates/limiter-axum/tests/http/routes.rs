@@ -4,7 +4,7 @@ use axum::Router;
 use axum::routing::{get as on_get, put};
 use http::Method;
 use limiter_axum::{
-    InvalidLayer, InvalidRateLimit, InvalidRoute, RateLimit, RouteKeyResolver, RouteRule,
+    InvalidLayer, InvalidRateLimit, InvalidRoute, Limits, RateLimit, RouteKeyResolver, RouteRule,
 };
 use limiter_core::CheckError;
 
@@ -268,10 +268,39 @@ async fn verify_finds_unknown_plans_and_costs_without_spending() {
     assert!(table.verify().await.is_err());
     bench.by_ip(RateLimit::plan("one")).verify().await.unwrap();
     assert_eq!(bench.store.stats().tracked_keys, 0);
-    // Not verified, it is a server error that says what to do, on each request.
-    let url = serve(Router::new().layer(unknown)).await;
-    let response = get(&url).await;
-    assert_eq!(response.status(), 500);
-    let body = response.text().await.unwrap();
-    assert!(body.contains("No plan is called glod"), "{body}");
+}
+
+/// The operator reads what to do; who calls is not told which plans there are.
+#[tokio::test]
+async fn a_plan_that_is_not_there_is_named_in_the_log_and_not_to_callers() {
+    let log = crate::log::Log::start();
+    let layer = bench().builder().limit(RateLimit::plan("twoo"));
+    let layer = layer.on_rejection(|rejection| {
+        let advice = rejection.advice().unwrap();
+        assert!(advice.contains("did you mean two?"), "{advice}");
+        rejection.problem()
+    });
+    let charge = async |limits: Limits| limits.charge(&RateLimit::plan("onee")).await.map(drop);
+    let inside = bench().builder().build().unwrap();
+    let router = Router::new()
+        .route("/inside", on_get(charge).layer(inside))
+        .route(
+            "/",
+            on_get(|| async { "hello" }).layer(layer.build().unwrap()),
+        );
+    let url = serve(router).await;
+    for path in ["/", "/inside"] {
+        let response = get(&format!("{url}{path}")).await;
+        assert_eq!(response.status(), 500);
+        let body: serde_json::Value = response.json().await.unwrap();
+        let told = "The service is set up wrongly; its log says how.";
+        assert_eq!(body["detail"], told);
+        assert_eq!(body.as_object().unwrap().len(), 4, "{body}");
+    }
+    for advice in [
+        "No plan is called twoo: did you mean two?",
+        "No plan is called onee: did you mean one?",
+    ] {
+        assert!(log.text().contains(advice), "{}", log.text());
+    }
 }
