@@ -10,9 +10,10 @@ use limiter_core::{KeyResolver, RateLimiter};
 use crate::complaints::Complaints;
 use crate::rate_limit::{InvalidRateLimit, Keys};
 use crate::route_rule::{InvalidRoute, RouteTable};
-use crate::settings::{OnRejection, Settings, Skip};
+use crate::settings::{OnRejection, OnUndecided, Settings, Skip};
 use crate::{
     AccessList, ClientIp, HeaderStyle, MissingKey, RateLimit, RateLimitLayer, Rejection, RouteRule,
+    Undecided,
 };
 
 /// Builds a [`RateLimitLayer`].
@@ -26,6 +27,7 @@ use crate::{
 /// | [`client_ip`](Self::client_ip) | the socket's peer |
 /// | [`skip_preflight`](Self::skip_preflight), [`skip_path`](Self::skip_path), [`skip_if`](Self::skip_if) | every request counts |
 /// | [`on_rejection`](Self::on_rejection) | `application/problem+json` |
+/// | [`on_undecided`](Self::on_undecided) | nobody is told of requests that no plan decided |
 ///
 /// # Examples
 /// ```
@@ -55,6 +57,7 @@ pub struct RateLimitLayerBuilder {
     client_ip: ClientIp,
     skip: Skip,
     on_rejection: Option<OnRejection>,
+    on_undecided: Option<OnUndecided>,
 }
 
 impl RateLimitLayerBuilder {
@@ -70,6 +73,7 @@ impl RateLimitLayerBuilder {
             client_ip: ClientIp::peer(),
             skip: Skip::default(),
             on_rejection: None,
+            on_undecided: None,
         }
     }
 
@@ -151,6 +155,13 @@ impl RateLimitLayerBuilder {
         self
     }
 
+    /// Tells `tell` of each request that no plan decided: those without a key, on a list, skipped. What is decided, failing open as
+    /// well, the limiter's `Observer` sees; both together are every request. It runs on the caller's path and should return at once.
+    pub fn on_undecided(mut self, tell: impl Fn(Undecided) + Send + Sync + 'static) -> Self {
+        self.on_undecided = Some(Arc::new(tell));
+        self
+    }
+
     /// Builds the layer.
     ///
     /// # Errors
@@ -177,6 +188,7 @@ impl RateLimitLayerBuilder {
             client_ip: self.client_ip,
             skip: self.skip,
             on_rejection: self.on_rejection,
+            on_undecided: self.on_undecided,
             complaints: Complaints::default(),
         }))
     }

@@ -6,12 +6,12 @@ use std::task::{Context, Poll, Waker};
 use http::request::Parts;
 use limiter_core::{CheckError, Decision, Key};
 
-use crate::Rejection;
 use crate::charges::Own;
 use crate::rate_limit::CheckedLimit;
 use crate::response_future::Check;
 use crate::scope::Scope;
 use crate::settings::{Gate, Settings};
+use crate::{Rejection, Undecided};
 
 /// What becomes of a request when it comes in.
 pub(crate) enum Entry {
@@ -42,7 +42,9 @@ impl Settings {
         let grpc = is_grpc(parts);
         match self.gate(parts, only) {
             Gate::Charge(key, limit) => self.ask(key, limit, grpc),
-            gate => self.enter_uncharged(gate, grpc),
+            Gate::Reject(rejection) => Entry::Rejected(self.turned_away(rejection, grpc)),
+            Gate::Exempt(what) => self.enter_uncharged(what, true, grpc),
+            Gate::Pass(what) => self.enter_uncharged(what, false, grpc),
         }
     }
 
@@ -70,12 +72,8 @@ impl Settings {
     }
 
     #[cold]
-    fn enter_uncharged(self: &Arc<Self>, gate: Gate<'_>, grpc: bool) -> Entry {
-        if let Gate::Reject(rejection) = gate {
-            self.complain(&rejection);
-            return Entry::Rejected(rejection.answered_by(self, grpc));
-        }
-        let exempt = matches!(gate, Gate::Exempt);
+    fn enter_uncharged(self: &Arc<Self>, what: Undecided, exempt: bool, grpc: bool) -> Entry {
+        self.tell(what);
         Entry::Admitted(Scope::new(Arc::clone(self), Own::Nothing, exempt, grpc))
     }
 }
@@ -107,8 +105,7 @@ impl Asked {
             Ok(decision) => Rejection::by_decision(decision),
             Err(error) => Rejection::by_error(&error),
         };
-        self.settings.complain(&rejection);
-        Err(rejection.answered_by(&self.settings, self.grpc))
+        Err(self.settings.turned_away(rejection, self.grpc))
     }
 }
 

@@ -28,6 +28,7 @@ mod service;
 mod settings;
 #[cfg(feature = "axum")]
 mod tokio_timer;
+mod undecided;
 
 pub use abuse::{
     AbuseFuture, AbuseLayer, AbuseLayerBuilder, AbuseService, Attempt, AttemptOutcome, Counting,
@@ -58,3 +59,4 @@ pub use route_template::RouteTemplate;
 pub use service::RateLimitService;
 #[cfg(feature = "axum")]
 pub use tokio_timer::TokioTimer;
+pub use undecided::Undecided;

@@ -11,9 +11,10 @@ use crate::access_list::Access;
 use crate::complaints::Complaints;
 use crate::rate_limit::{CheckedLimit, Keys};
 use crate::route_rule::{Found, RouteTable};
-use crate::{AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, Rejection};
+use crate::{AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, Rejection, Undecided};
 
 pub(crate) type OnRejection = Arc<dyn Fn(&Rejection) -> Response<Bytes> + Send + Sync>;
+pub(crate) type OnUndecided = Arc<dyn Fn(Undecided) + Send + Sync>;
 pub(crate) type SkipIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
 /// In this order in memory as well: what every request needs comes first, and side by side.
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) client_ip: ClientIp,
     pub(crate) skip: Skip,
     pub(crate) on_rejection: Option<OnRejection>,
+    pub(crate) on_undecided: Option<OnUndecided>,
     pub(crate) complaints: Complaints,
 }
 
@@ -68,9 +70,9 @@ fn is_preflight(parts: &Parts) -> bool {
 /// What is to be done with a request.
 pub(crate) enum Gate<'a> {
     /// It goes on, and whoever charges it later is told that it is exempt.
-    Exempt,
+    Exempt(Undecided),
     /// It goes on: nothing is charged here.
-    Pass,
+    Pass(Undecided),
     /// It is turned away.
     Reject(Rejection),
     /// It is charged.
@@ -89,7 +91,7 @@ impl Settings {
             return self.gate_by_rules(parts, only);
         }
         let Some(limit) = only.or(self.first_limit.as_ref()) else {
-            return Gate::Pass;
+            return Gate::Pass(Undecided::Unlimited);
         };
         match limit.resolver.resolve(&HttpRequest::new(parts)) {
             Ok(key) => Gate::Charge(key, limit),
@@ -100,17 +102,17 @@ impl Settings {
     #[inline(never)]
     fn gate_by_rules<'a>(&'a self, parts: &Parts, only: Option<&'a Arc<CheckedLimit>>) -> Gate<'a> {
         if self.skip.applies_to(parts) {
-            return Gate::Exempt;
+            return Gate::Exempt(Undecided::Skipped);
         }
         let request = HttpRequest::new(parts);
         match self.access_of_address(request) {
             Ok(Access::Limited) => {}
-            Ok(Access::Allowed) => return Gate::Exempt,
+            Ok(Access::Allowed) => return Gate::Exempt(Undecided::Allowed),
             Ok(Access::Denied) => return Gate::Reject(Rejection::forbidden()),
             Err(rejection) => return Gate::Reject(rejection),
         }
         let Some(limit) = only.or_else(|| self.limit_of(request, &parts.method)) else {
-            return Gate::Pass;
+            return Gate::Pass(Undecided::Unlimited);
         };
         self.gate_of_key(limit.resolver.resolve(&request), limit)
     }
@@ -118,7 +120,7 @@ impl Settings {
     #[cold]
     fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
         let rejection = Rejection::by_missing_key(error, self.missing_key);
-        rejection.map_or(Gate::Pass, Gate::Reject)
+        rejection.map_or(Gate::Pass(Undecided::PassedWithoutKey), Gate::Reject)
     }
 
     fn limit_of(&self, request: HttpRequest<'_>, method: &Method) -> Option<&Arc<CheckedLimit>> {
@@ -154,12 +156,25 @@ impl Settings {
         };
         match self.access.of_key(&key) {
             Access::Limited => Gate::Charge(key, limit),
-            Access::Allowed => Gate::Exempt,
+            Access::Allowed => Gate::Exempt(Undecided::Allowed),
             Access::Denied => Gate::Reject(Rejection::forbidden()),
         }
     }
 
-    pub(crate) fn complain(&self, rejection: &Rejection) {
-        self.complaints.about(rejection);
+    /// Makes the answer of this layer to a request that is turned away, and tells those who keep count of them.
+    #[cold]
+    pub(crate) fn turned_away(&self, rejection: Rejection, grpc: bool) -> Rejection {
+        self.complaints.about(&rejection);
+        if let Some(what) = Undecided::of(&rejection) {
+            self.tell(what);
+        }
+        rejection.answered_by(self, grpc)
+    }
+
+    /// Tells who keeps count of the requests that no plan decided.
+    pub(crate) fn tell(&self, what: Undecided) {
+        if let Some(tell) = &self.on_undecided {
+            tell(what);
+        }
     }
 }

@@ -67,9 +67,7 @@ impl<L: HandlerLimit, S: Sync> FromRequestParts<S> for Limited<L> {
             limit = limit.refund_failures();
         }
         let limit = limit.check(&settings.keys).map_err(|error| {
-            let rejection = Rejection::misconfigured(&error.to_string());
-            settings.complain(&rejection);
-            rejection.answered_by(settings, scope.grpc)
+            settings.turned_away(Rejection::misconfigured(&error.to_string()), scope.grpc)
         })?;
         let key = limit.resolver.resolve(&HttpRequest::new(parts));
         Ok(Self {

@@ -74,9 +74,10 @@ impl Limits {
         let place = limit.key_place(&settings.keys);
         let checked = place.and_then(|place| Ok((place, limit.check(&settings.keys)?)));
         checked.map_err(|error| {
-            let rejection = Rejection::misconfigured(&error.to_string());
-            settings.complain(&rejection);
-            rejection.answered_by(settings, self.scope.grpc)
+            settings.turned_away(
+                Rejection::misconfigured(&error.to_string()),
+                self.scope.grpc,
+            )
         })
     }
 }

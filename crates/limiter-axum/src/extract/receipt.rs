@@ -34,13 +34,13 @@ impl Receipt {
             return Ok(receipt(None));
         }
         let (settings, limit) = (&scope.settings, Arc::new(limit));
-        let turned_away = |rejection: Rejection| {
-            settings.complain(&rejection);
-            rejection.answered_by(settings, scope.grpc)
-        };
+        let turned_away = |rejection| settings.turned_away(rejection, scope.grpc);
         let key = match settings.gate_of_key(key, &limit) {
             Gate::Charge(key, _) => key,
-            Gate::Pass | Gate::Exempt => return Ok(receipt(None)),
+            Gate::Pass(what) | Gate::Exempt(what) => {
+                settings.tell(what);
+                return Ok(receipt(None));
+            }
             Gate::Reject(rejection) => return Err(turned_away(rejection)),
         };
         match settings.limiter.check(&key, &limit.plans, limit.cost).await {

@@ -22,3 +22,4 @@ mod outage;
 mod refunds;
 mod routes;
 mod tower_rules;
+mod undecided;
