@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::header::{Entry, HeaderMap, HeaderValue};
 use limiter_core::{Decision, Limit, PlanDecision, Source};
 
 use super::line::Line;
-use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, shown, whole_seconds};
+use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, members, shown, whole_seconds};
 
 /// Both fields, with a member for each plan.
 pub(super) struct Lines {
@@ -26,10 +26,15 @@ impl Lines {
         })
     }
 
-    /// Adds them. Both are lists, which may be spread over several lines.
-    pub(super) fn append(self, headers: &mut HeaderMap) {
-        headers.append(RATELIMIT_POLICY, self.policy);
-        headers.append(RATELIMIT, self.limit);
+    /// Adds them to what is there from other layers and charges: to nothing, mostly.
+    pub(super) fn add(self, headers: &mut HeaderMap) {
+        match headers.entry(RATELIMIT_POLICY) {
+            Entry::Vacant(place) => {
+                place.insert(self.policy);
+                headers.append(RATELIMIT, self.limit);
+            }
+            Entry::Occupied(_) => members::add(self.policy, self.limit, headers),
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl Fields {
             return;
         }
         if let Some(lines) = self.draft11 {
-            lines.append(headers);
+            lines.add(headers);
         }
         if let Some(numbers) = self.legacy {
             numbers.keep_strictest(headers);

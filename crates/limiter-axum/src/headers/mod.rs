@@ -4,6 +4,7 @@ mod draft11;
 mod fields;
 mod legacy;
 mod line;
+mod members;
 mod policy_line;
 mod retry_after;
 mod style;

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use limiter_axum::{
-    ClientIp, EXPOSED_HEADERS, HeaderStyle, LegacyReset, RateLimit, RateLimitLayer, RejectionReason,
+    ClientIp, EXPOSED_HEADERS, HeaderStyle, LegacyReset, Limits, PathParameterKeyResolver,
+    RateLimit, RateLimitLayer, RejectionReason,
 };
 use limiter_core::{Clock, DefaultRateLimiter, Plan};
 use limiter_memory::MemoryStore;
@@ -229,6 +230,54 @@ async fn stacked_layers_add_up_and_the_longest_wait_stays() {
     );
     assert_eq!(denied.headers().get_all("retry-after").iter().count(), 1);
     assert_eq!(text(denied.headers(), "retry-after"), Some("50"));
+}
+
+/// The same plan twice, by other keys: of a name there is one member, of the key that has less left.
+#[tokio::test]
+async fn a_plan_that_is_charged_twice_is_told_once_and_as_it_is_tightest() {
+    let bench = Bench::new(&[("gold", "fixed 5/min"), ("free", "fixed 9/min")]);
+    let by_path = PathParameterKeyResolver::new("id");
+    let inner = RateLimitLayer::builder(bench.limiter.clone(), by_path);
+    let inner = inner.limit(RateLimit::plans(["gold", "free"])).build();
+    let charge = async |limits: Limits| {
+        limits
+            .charge(&RateLimit::plan("free").cost(4))
+            .await
+            .map(drop)
+    };
+    let router = Router::new()
+        .route("/{id}", on_get(|| async { "hello" }).post(charge))
+        .route_layer(inner.unwrap())
+        .route_layer(bench.by_ip(RateLimit::plan("gold")));
+    let url = serve(router).await;
+    let first = get(&format!("{url}/a")).await;
+    let policies = "gold q=5 w=60, free q=9 w=60";
+    assert_eq!(short(first.headers(), "ratelimit-policy"), policies);
+    assert_eq!(
+        short(first.headers(), "ratelimit"),
+        "gold r=4 t=60, free r=8 t=60"
+    );
+    // The address has less left than the path.
+    let second = get(&format!("{url}/b")).await;
+    let policies = "free q=9 w=60, gold q=5 w=60";
+    assert_eq!(short(second.headers(), "ratelimit-policy"), policies);
+    assert_eq!(
+        short(second.headers(), "ratelimit"),
+        "free r=8 t=60, gold r=3 t=60"
+    );
+    // The layer left 8 of it, the handler 4; then there is no room for 4 more.
+    let post = || reqwest::Client::new().post(format!("{url}/c")).send();
+    let charged = post().await.unwrap();
+    assert_eq!(
+        short(charged.headers(), "ratelimit"),
+        "free r=4 t=60, gold r=2 t=60"
+    );
+    let denied = post().await.unwrap();
+    assert_eq!(denied.status(), 429);
+    assert_eq!(
+        short(denied.headers(), "ratelimit"),
+        "free r=3 t=60, gold r=1 t=60"
+    );
 }
 
 /// Whether the outer layer tells of its plan or not: who comes back after 2 seconds would be denied by it.
