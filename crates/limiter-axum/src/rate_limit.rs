@@ -79,7 +79,10 @@ impl RateLimit {
         self
     }
 
-    /// Gives the cost back when the response is a server error (5xx).
+    /// Gives the cost back when the request fails: the response is a server error (5xx), or the inner service returns an error.
+    ///
+    /// What ends without either stays charged: a handler that panics, unless a layer inside of this one makes a response of that, and
+    /// a caller that hangs up, who could otherwise ask for free.
     pub const fn refund_failures(mut self) -> Self {
         self.refund_failures = true;
         self

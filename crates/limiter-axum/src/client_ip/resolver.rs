@@ -220,12 +220,10 @@ fn from_the_right<'a>(
 ) -> impl Iterator<Item = &'a [u8]> {
     let head = request.original().and_then(|it| it.downcast_ref::<Parts>());
     let of_http = head.map(|head| head.headers.get_all(name).iter().rev());
-    let lines = match head {
-        Some(_) => 0,
-        None => (0..)
-            .take_while(|line| request.header(name, *line).is_some())
-            .count(),
-    };
+    let mut lines = 0;
+    while head.is_none() && request.header(name, lines).is_some() {
+        lines += 1;
+    }
     let of_other = (0..lines).rev();
     of_http
         .into_iter()
