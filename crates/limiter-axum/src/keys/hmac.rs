@@ -16,12 +16,16 @@ use sha2::Sha256;
 ///
 /// # Examples
 /// ```
-/// use limiter_axum::{ClientIp, HmacKeyResolver, HmacSecret};
+/// use limiter_axum::{ClientIp, HmacKeyResolver, HmacSecret, HttpRequest, KeyResolver};
 ///
 /// let secret = HmacSecret::new(b"32 random bytes from your vault!")?;
 /// let by_hidden_ip = HmacKeyResolver::of(ClientIp::peer(), &secret);
 /// let by_token = HmacKeyResolver::of_header("authorization", &secret);
-/// # Ok::<(), limiter_axum::InvalidHmacSecret>(())
+/// let (head, ()) = http::Request::builder().header("authorization", "Bearer secret").body(())?.into_parts();
+/// let key = by_token.resolve(&HttpRequest::new(&head))?;
+/// assert_eq!(key.as_bytes(), b"0bcf1d35526f773e28de6e9d69a1ff71");
+/// assert!(by_hidden_ip.resolve(&HttpRequest::new(&head)).is_err(), "no peer");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct HmacKeyResolver {

@@ -12,6 +12,7 @@ use limiter_axum::{
     Key, KeyFn, KeyResolver, MissingKey, PathParameterKeyResolver, Principal, PrincipalKeyResolver,
     RateLimit, RateLimitLayer, RouteKeyResolver,
 };
+use limiter_core::UnresolvedKey;
 use tower::ServiceExt;
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -230,6 +231,44 @@ fn hashed_keys_hide_what_they_were_made_of() {
     assert_ne!(key(&HmacSecret::new([8; 32]).unwrap(), &token), hashed);
     assert_eq!(HmacSecret::new(b"Jefe").unwrap_err().len, 4);
     assert_eq!(format!("{secret:?}"), "HmacSecret(hidden)");
+}
+
+/// Answers of RFC 4231 (cases 1 and 3), and of Python's `hmac` for an address: the first 16 bytes of each.
+#[test]
+fn hashed_keys_are_hmac_sha_256() {
+    let (mut head, ()) = http::Request::new(()).into_parts();
+    let peer = std::net::SocketAddr::from(([203, 0, 113, 9], 4711));
+    head.extensions.insert(peer);
+    head.headers.insert("x-key", "Hi There".parse().unwrap());
+    let bytes = |bytes: Vec<u8>| KeyFn::new("bytes", move |_| Key::new(&bytes).ok());
+    let secret = |secret: &[u8]| HmacSecret::new(secret).unwrap();
+    for (resolver, expected) in [
+        (
+            HmacKeyResolver::of(bytes(b"Hi There".to_vec()), &secret(&[0x0b; 20])),
+            "b0344c61d8db38535ca8afceaf0bf12b",
+        ),
+        (
+            HmacKeyResolver::of_header("x-key", &secret(&[0x0b; 20])),
+            "b0344c61d8db38535ca8afceaf0bf12b",
+        ),
+        (
+            HmacKeyResolver::of(bytes(vec![0xdd; 50]), &secret(&[0xaa; 20])),
+            "773ea91e36800e46854db8ebd09181a7",
+        ),
+        (
+            HmacKeyResolver::of(
+                ClientIp::peer(),
+                &secret(b"32 random bytes from your vault!"),
+            ),
+            "a14ddaffc5b318203d897f39c03ed94e",
+        ),
+    ] {
+        let key = resolver.resolve(&HttpRequest::new(&head)).unwrap();
+        assert_eq!(key.as_bytes(), expected.as_bytes());
+    }
+    let nobody = HmacKeyResolver::of(HeaderKeyResolver::new("x-none"), &secret(&[7; 32]));
+    let error = nobody.resolve(&HttpRequest::new(&head)).unwrap_err();
+    assert!(matches!(error, UnresolvedKey::Missing { .. }));
 }
 
 #[tokio::test]
