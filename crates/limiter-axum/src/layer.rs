@@ -90,6 +90,9 @@ impl RateLimitLayer {
     ///
     /// # Errors
     /// [`CheckError`] for the first limit that can never be applied.
+    ///
+    /// # Cancel safety
+    /// A dropped call changes nothing: it only looks.
     pub async fn verify(&self) -> Result<(), CheckError> {
         let Ok(nobody) = Key::new("verify") else {
             return Ok(());

@@ -4,6 +4,8 @@
 
 mod abuse;
 mod access_list;
+#[cfg(feature = "macros")]
+mod attribute;
 mod builder;
 mod charge;
 mod charges;
@@ -34,6 +36,8 @@ pub use abuse::{
     AbuseFuture, AbuseLayer, AbuseLayerBuilder, AbuseService, Attempt, AttemptOutcome, Counting,
 };
 pub use access_list::{AccessList, InvalidNetwork};
+#[cfg(feature = "macros")]
+pub use attribute::rate_limit;
 pub use builder::{InvalidLayer, RateLimitLayerBuilder};
 pub use client_ip::{ClientIp, InvalidClientIp, InvalidProxies, TrustedProxies};
 #[cfg(feature = "axum")]
@@ -44,8 +48,6 @@ pub use http_request::HttpRequest;
 pub use keys::{HmacKeyResolver, HmacSecret, InvalidHmacSecret};
 pub use keys::{KeyFn, PathParameterKeyResolver, RouteKeyResolver};
 pub use layer::RateLimitLayer;
-#[cfg(feature = "macros")]
-pub use limiter_axum_macros::rate_limit;
 pub use limiter_core::{
     CompositeKeyResolver, HeaderKeyResolver, Key, KeyResolver, PrincipalKeyResolver,
 };

@@ -4,6 +4,29 @@
 ///
 /// This is about what is *missing*. A key that is there and wrong (two lines of a header, too long) is always 400: else a
 /// client could step out of its limit by garbling it. A limit that is set up wrongly is always 500.
+///
+/// # Examples
+/// ```
+/// # use std::convert::Infallible;
+/// # use http::{Request, Response};
+/// # use tower::{Layer, ServiceExt};
+/// use limiter_axum::{HeaderKeyResolver, MissingKey, RateLimit, RateLimitLayer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let plans = limiter_core::InMemoryPlanRegistry::new([limiter_core::Plan::new("gold", "fixed 9/h")?])?;
+/// # let store = std::sync::Arc::new(limiter_memory::MemoryStore::new());
+/// # let limiter = std::sync::Arc::new(limiter_core::DefaultRateLimiter::new(std::sync::Arc::new(plans), store));
+/// # let hello = tower::service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(Vec::new())) });
+/// let by_api_key = RateLimitLayer::builder(limiter, HeaderKeyResolver::new("x-api-key"))
+///     .missing_key(MissingKey::Unauthorized)
+///     .limit(RateLimit::plan("gold"))
+///     .build()?;
+/// let response = by_api_key.layer(hello).oneshot(Request::new(())).await?;
+/// assert_eq!(response.status(), 401);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum MissingKey {

@@ -10,7 +10,35 @@ use crate::rate_limit::CheckedLimit;
 use crate::scope::Scope;
 use crate::settings::Gate;
 
-/// What a handler charged. Dropped, it stays charged; [`refund`](Self::refund) gives it back.
+/// What a handler charged. Dropped, it stays charged; [`refund`](Self::refund) gives it back, also after the response.
+///
+/// # Examples
+/// ```
+/// # use axum::{Router, body::{Body, to_bytes}, routing::get};
+/// # use tower::ServiceExt;
+/// # use limiter_axum::{Key, KeyFn, RateLimitLayer};
+/// use limiter_axum::{Limits, RateLimit, Rejection};
+///
+/// async fn export(limits: Limits) -> Result<String, Rejection> {
+///     let receipt = limits.charge(&RateLimit::plan("gold").cost(3)).await?;
+///     let left = || receipt.decision().map_or(0, |it| it.plans()[0].remaining);
+///     let charged = left();
+///     let _ = receipt.refund().await;
+///     Ok(format!("{charged}, then {}", left()))
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let plans = limiter_core::InMemoryPlanRegistry::new([limiter_core::Plan::new("gold", "fixed 10/h")?])?;
+/// # let store = std::sync::Arc::new(limiter_memory::MemoryStore::new());
+/// # let limiter = std::sync::Arc::new(limiter_core::DefaultRateLimiter::new(std::sync::Arc::new(plans), store));
+/// # let everybody = KeyFn::new("key", |_| Key::new("everybody").ok());
+/// # let limits = RateLimitLayer::builder(limiter, everybody).build()?;
+/// # let app = Router::new().route("/", get(export)).layer(limits);
+/// let response = app.oneshot(http::Request::new(Body::empty())).await?;
+/// assert_eq!(to_bytes(response.into_body(), 99).await?, "7, then 10");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use = "hold on to it to give the cost back, or drop it aloud with `let _ =`"]
 pub struct Receipt {

@@ -6,6 +6,32 @@ use std::sync::Arc;
 use limiter_core::Clock;
 
 /// In which form responses tell clients how they stand. `Retry-After` is sent with every refusal in any case.
+///
+/// # Examples
+/// ```
+/// # use std::convert::Infallible;
+/// # use http::{Request, Response};
+/// # use tower::{Layer, ServiceExt};
+/// # use limiter_axum::{Key, KeyFn};
+/// use limiter_axum::{HeaderStyle, LegacyReset, RateLimit, RateLimitLayer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let plans = limiter_core::InMemoryPlanRegistry::new([limiter_core::Plan::new("gold", "fixed 10/min")?])?;
+/// # let store = std::sync::Arc::new(limiter_memory::MemoryStore::new());
+/// # let limiter = std::sync::Arc::new(limiter_core::DefaultRateLimiter::new(std::sync::Arc::new(plans), store));
+/// # let hello = tower::service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(Vec::new())) });
+/// # let everybody = KeyFn::new("key", |_| Key::new("everybody").ok());
+/// let limits = RateLimitLayer::builder(limiter, everybody)
+///     .limit(RateLimit::plan("gold"))
+///     .headers(HeaderStyle::Legacy(LegacyReset::Seconds))
+///     .build()?;
+/// let response = limits.layer(hello).oneshot(Request::new(())).await?;
+/// assert_eq!(response.headers()["x-ratelimit-remaining"], "9");
+/// assert!(!response.headers().contains_key("ratelimit"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum HeaderStyle {

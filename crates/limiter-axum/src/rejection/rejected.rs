@@ -26,6 +26,34 @@ use crate::{HeaderStyle, MissingKey};
 /// | [`Forbidden`](RejectionReason::Forbidden) | 403 |
 /// | [`CostTooLarge`](RejectionReason::CostTooLarge) | 400 |
 /// | [`Misconfigured`](RejectionReason::Misconfigured) | 500 |
+///
+/// # Examples
+/// ```
+/// # use std::convert::Infallible;
+/// # use http::{Request, Response};
+/// # use tower::{Layer, ServiceExt};
+/// # use limiter_axum::{Key, KeyFn};
+/// use limiter_axum::{RateLimit, RateLimitLayer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let plans = limiter_core::InMemoryPlanRegistry::new([limiter_core::Plan::new("gold", "fixed 1/h")?])?;
+/// # let store = std::sync::Arc::new(limiter_memory::MemoryStore::new());
+/// # let limiter = std::sync::Arc::new(limiter_core::DefaultRateLimiter::new(std::sync::Arc::new(plans), store));
+/// # let hello = tower::service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(Vec::new())) });
+/// # let everybody = KeyFn::new("key", |_| Key::new("everybody").ok());
+/// let limits = RateLimitLayer::builder(limiter, everybody).limit(RateLimit::plan("gold")).on_rejection(|rejection| {
+///     let mut response = Response::new(format!("{:?}", rejection.reason()).into());
+///     *response.status_mut() = rejection.status();
+///     response
+/// });
+/// let service = limits.build()?.layer(hello);
+/// assert_eq!(service.clone().oneshot(Request::new(())).await?.status(), 200);
+/// let denied = service.oneshot(Request::new(())).await?;
+/// assert_eq!((denied.status().as_u16(), &**denied.body()), (429, &b"LimitExceeded"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Rejection(Box<Inner>);
 
