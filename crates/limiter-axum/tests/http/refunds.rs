@@ -198,3 +198,31 @@ async fn a_refund_that_failed_is_asked_for_again_unless_it_may_have_been_done() 
         assert_eq!(slow.asked(), asked, "{charge:?}");
     }
 }
+
+/// A panic is answered by nobody, and who hangs up could ask for free otherwise: neither is a failure that is given back.
+#[tokio::test]
+async fn what_ends_without_a_response_stays_charged() {
+    async fn panic() {
+        panic!("on purpose");
+    }
+    let bench = bench();
+    let entered = Arc::new(Semaphore::new(0));
+    let in_handler = entered.clone();
+    let hang = move || {
+        in_handler.add_permits(1);
+        std::future::pending::<()>()
+    };
+    let router = Router::new()
+        .route("/panic", post(panic))
+        .route("/hang", post(hang));
+    let layer = bench.by_ip(rows(4).refund_failures());
+    let url = serve(router.layer(layer)).await;
+    let post = |path: &str| reqwest::Client::new().post(format!("{url}{path}")).send();
+    assert!(post("/panic").await.is_err());
+    assert_eq!(left(&bench, "rows").await, 6);
+    let hanging = tokio::spawn(post("/hang"));
+    entered.acquire().await.unwrap().forget();
+    hanging.abort();
+    assert!(hanging.await.unwrap_err().is_cancelled());
+    assert_eq!(left(&bench, "rows").await, 2);
+}
