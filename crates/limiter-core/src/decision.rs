@@ -3,26 +3,59 @@
 use std::fmt;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
+use crate::chain::{Chain, Standings};
 use crate::math::Suppression;
 use crate::{Enforcement, Limit, Plan, PlanName, PlanVerdict, Source, StoreError, Verdict};
 
-/// One plan, the commonest chain, needs no memory of its own.
-pub(crate) type FewPlans = SmallVec<[Plan; 1]>;
-
 /// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
+///
+/// # Examples
+/// ```
+/// # use std::sync::Arc;
+/// # use limiter_core::{Cost, DefaultRateLimiter, InMemoryPlanRegistry, Key, Plan, PlanName, RateLimiter, Reason, Source};
+/// # use limiter_testkit::{ModelStore, block_on};
+/// # let plans = Arc::new(InMemoryPlanRegistry::new([Plan::new("gold", "1/s burst 2")?])?);
+/// # let limiter = DefaultRateLimiter::new(plans, Arc::new(ModelStore::new()));
+/// # let (ada, gold) = (Key::new("ada")?, [PlanName::new("gold")?]);
+/// let decision = block_on(limiter.check(&ada, &gold, Cost::new(2)?))?;
+/// assert!(decision.is_allowed());
+/// assert_eq!((decision.source(), decision.reason()), (Source::Store, Reason::WithinLimits));
+///
+/// let denied = block_on(limiter.check(&ada, &gold, Cost::ONE))?;
+/// assert_eq!(denied.retry_after().map(|wait| wait.as_secs()), Some(1));
+/// assert_eq!(denied.to_string(), "denied by gold, retry after 1s (store, limit_exceeded); gold: 0 of 2 left");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "an unread decision limits nobody"]
 pub struct Decision {
     outcome: Outcome,
     source: Source,
     reason: Reason,
-    /// One plan, the commonest chain, needs no memory of its own.
-    plans: SmallVec<[PlanDecision; 1]>,
+    plans: Standings,
 }
 
 /// Allowed or denied.
+///
+/// # Examples
+/// ```
+/// use limiter_core::{Decision, Outcome};
+///
+/// fn status(decision: &Decision) -> u16 {
+///     match decision.outcome() {
+///         Outcome::Allowed => 200,
+///         Outcome::Denied(_) => 429,
+///         Outcome::Unavailable => 503,
+///     }
+/// }
+/// # use limiter_core::*;
+/// # let plans = std::sync::Arc::new(InMemoryPlanRegistry::new([Plan::new("gold", "1/s")?])?);
+/// # let limiter = DefaultRateLimiter::new(plans, std::sync::Arc::new(limiter_testkit::ModelStore::new()));
+/// # let (ada, gold) = (Key::new("ada")?, [PlanName::new("gold")?]);
+/// # let check = || limiter_testkit::block_on(limiter.check(&ada, &gold, Cost::ONE));
+/// assert_eq!([status(&check()?), status(&check()?)], [200, 429]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The request may go on.
@@ -78,6 +111,22 @@ impl fmt::Display for Reason {
 }
 
 /// How one plan stands after a decision.
+///
+/// # Examples
+/// ```
+/// # use std::sync::Arc;
+/// # use limiter_core::{Cost, DefaultRateLimiter, Enforcement, InMemoryPlanRegistry, Key, Plan, PlanName, RateLimiter};
+/// # use limiter_testkit::{ModelStore, block_on};
+/// let plans = [Plan::new("gold", "10/s")?, Plan::new("trial", "fixed 2/min")?.in_shadow()];
+/// # let names = plans.clone().map(|plan| plan.name().clone());
+/// # let limiter = DefaultRateLimiter::new(Arc::new(InMemoryPlanRegistry::new(plans)?), Arc::new(ModelStore::new()));
+/// let decision = block_on(limiter.check(&Key::new("ada")?, &names, Cost::new(2)?))?;
+/// let [gold, trial] = decision.plans() else { unreachable!("one for each plan, in order") };
+/// assert_eq!((gold.limit.units(), gold.remaining), (10, 8));
+/// assert_eq!(gold.reset_after.as_millis(), 200);
+/// assert_eq!((trial.enforcement, trial.remaining), (Enforcement::Shadow, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanDecision {
     /// The plan's name.
@@ -101,35 +150,33 @@ pub struct PlanDecision {
 }
 
 impl Decision {
-    /// Puts names and reasons to a verdict on `plans`.
-    pub(crate) fn from_verdict(plans: FewPlans, verdict: &Verdict) -> Self {
-        let (outcome, reason) = if verdict.admitted {
-            (Outcome::Allowed, Reason::WithinLimits)
-        } else {
-            denied(&plans, verdict)
-        };
-        let each = plans.into_iter().zip(&verdict.plans);
+    /// Puts names and reasons to a verdict on `chain`.
+    #[inline]
+    pub(crate) fn from_verdict(chain: impl Chain, verdict: &Verdict) -> Self {
+        if !verdict.admitted {
+            return Self::denied(chain, verdict);
+        }
         Self {
-            outcome,
+            outcome: Outcome::Allowed,
             source: verdict.source,
-            reason,
-            plans: each
-                .map(|(plan, verdict)| PlanDecision::new(plan, verdict))
-                .collect(),
+            reason: Reason::WithinLimits,
+            plans: chain.told(&verdict.plans),
         }
     }
 
-    /// Does the same for one plan: the commonest chain, which nearly always has room, and needs no list.
-    #[inline]
-    pub(crate) fn from_verdict_on(plan: Plan, verdict: &Verdict) -> Self {
-        match verdict.plans.as_slice() {
-            [told] if verdict.admitted => Self {
-                outcome: Outcome::Allowed,
-                source: verdict.source,
-                reason: Reason::WithinLimits,
-                plans: SmallVec::from_buf([PlanDecision::new(plan, told)]),
-            },
-            _ => Self::from_verdict(FewPlans::from_buf([plan]), verdict),
+    #[cold]
+    fn denied(chain: impl Chain, verdict: &Verdict) -> Self {
+        let by_lot = |plan: &PlanVerdict| !plan.admits && is_partial(plan.suppression);
+        let reason = if verdict.plans.iter().any(by_lot) {
+            Reason::Suppressed
+        } else {
+            Reason::LimitExceeded
+        };
+        Self {
+            outcome: denial(chain.plans(), verdict),
+            source: verdict.source,
+            reason,
+            plans: chain.told(&verdict.plans),
         }
     }
 
@@ -139,7 +186,7 @@ impl Decision {
             outcome,
             source,
             reason: Reason::StoreFailed,
-            plans: SmallVec::new(),
+            plans: Standings::new(),
         }
     }
 
@@ -195,7 +242,7 @@ impl Decision {
 
 impl PlanDecision {
     #[inline]
-    fn new(plan: Plan, verdict: &PlanVerdict) -> Self {
+    pub(crate) fn new(plan: Plan, verdict: &PlanVerdict) -> Self {
         let (name, limit, enforcement) = plan.into_parts();
         Self {
             name,
@@ -209,17 +256,6 @@ impl PlanDecision {
             restarted: verdict.restarted,
         }
     }
-}
-
-#[cold]
-fn denied(plans: &[Plan], verdict: &Verdict) -> (Outcome, Reason) {
-    let by_lot = |plan: &PlanVerdict| !plan.admits && is_partial(plan.suppression);
-    let reason = if verdict.plans.iter().any(by_lot) {
-        Reason::Suppressed
-    } else {
-        Reason::LimitExceeded
-    };
-    (denial(plans, verdict), reason)
 }
 
 fn is_partial(suppression: Suppression) -> bool {

@@ -1,19 +1,42 @@
 //! [`DefaultRateLimiter`]: the orchestrator between plans, store and failure policy.
 
+use std::borrow::Borrow;
 use std::future::ready;
+use std::ops::Deref;
 use std::pin::Pin;
-use std::slice;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use smallvec::SmallVec;
 
-use crate::decision::FewPlans;
+use crate::chain::Chain;
 use crate::{
     CheckError, Cost, Decision, Key, LocalStore, Observer, Outcome, Plan, PlanName, PlanRegistry,
-    RateLimiter, RateLimiterRepository, Source, StoreError, Verdict, check_request,
+    RateLimiter, RateLimiterRepository, Source, StoreError, UnknownPlan, Verdict, check_request,
 };
 
 /// What to do with a request when the store gives no verdict.
+///
+/// # Examples
+/// ```
+/// # use std::sync::Arc;
+/// # use limiter_core::{BreakerMode, CircuitBreaker, Cost, DefaultRateLimiter, FailurePolicy, InMemoryPlanRegistry, Key};
+/// # use limiter_core::{LocalStore, Plan, PlanName, RateLimiter, Share, Source};
+/// # use limiter_testkit::{ManualClock, ManualRandom, ModelStore, block_on};
+/// # let (clock, random) = (Arc::new(ManualClock::new()), Arc::new(ManualRandom::default()));
+/// # let store = CircuitBreaker::new(Arc::new(ModelStore::new()), clock, random);
+/// store.set_mode(BreakerMode::ForcedOpen); // as if the store were down
+/// let plans = Arc::new(InMemoryPlanRegistry::new([Plan::new("gold", "10/s")?])?);
+/// let local = LocalStore::new(Arc::new(ModelStore::new()), Share::of_nodes(5)?);
+/// let limiter = DefaultRateLimiter::new(plans, Arc::new(store))
+///     .with_failure_policy(FailurePolicy::Fallback(local));
+///
+/// let decision = block_on(limiter.check(&Key::new("ada")?, &[PlanName::new("gold")?], Cost::ONE))?;
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.source(), Source::Fallback);
+/// assert_eq!(decision.plans()[0].remaining, 1); // of this node's fifth
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum FailurePolicy {
@@ -31,6 +54,10 @@ pub enum FailurePolicy {
 ///
 /// An unknown plan, a cost that a plan can never admit, or a chain that names a plan twice is the caller's error: it is
 /// told, and never fails open.
+///
+/// # Cancel safety
+/// As the port says. A call that is dropped is not seen by the observer, whatever it spent; under a fallback it may have
+/// spent in both stores.
 ///
 /// # Examples
 /// ```
@@ -78,31 +105,39 @@ impl DefaultRateLimiter {
         self
     }
 
-    #[inline]
-    fn plan(&self, name: &PlanName, cost: Cost) -> Result<Plan, CheckError> {
-        let plan = self.registry.find(name)?;
-        check_request(slice::from_ref(&plan), Some(cost))?;
-        Ok(plan)
+    /// Looks up every plan of a chain.
+    fn find(&self, names: &[PlanName]) -> Result<SmallVec<[Plan; 1]>, UnknownPlan> {
+        names.iter().map(|name| self.registry.find(name)).collect()
     }
 
-    fn plans(&self, names: &[PlanName], cost: Option<Cost>) -> Result<FewPlans, CheckError> {
-        let found = names.iter().map(|name| self.registry.find(name));
-        let plans = found.collect::<Result<FewPlans, _>>()?;
-        check_request(&plans, cost)?;
-        Ok(plans)
-    }
-
-    /// Decides by `plans`, which were checked.
-    async fn decide(&self, key: &Key, plans: FewPlans, cost: Cost) -> Result<Decision, CheckError> {
-        // In a block of its own: the answer is large, and not carried along.
-        let otherwise = {
-            let answer = self.repository.try_acquire(key, &plans, cost).await;
-            if let Ok(verdict) = &answer {
-                return Ok(self.seen(Decision::from_verdict(plans, verdict)));
-            }
-            self.answered(answer, key, plans, cost)
-        };
-        otherwise.await
+    /// Decides by `chain`, which was checked. Takes the limiter and the key as the caller has them, owned or borrowed, so that
+    /// the future needs no other around it.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async fn keeps its arguments twice: as it got them, and as it uses them"
+    )]
+    fn decide(
+        limiter: impl Deref<Target = Self> + Send + Sync,
+        key: impl Borrow<Key> + Send + Sync,
+        chain: impl Chain,
+        cost: Cost,
+    ) -> impl Future<Output = Result<Decision, CheckError>> + Send {
+        async move {
+            // In a block of its own: the answer is large, and not carried along.
+            let otherwise = {
+                let answer = limiter
+                    .repository
+                    .try_acquire(key.borrow(), chain.plans(), cost)
+                    .await;
+                match answer {
+                    Ok(ref verdict) => {
+                        return Ok(limiter.seen(Decision::from_verdict(chain, verdict)));
+                    }
+                    Err(error) => limiter.without_verdict(error, key.borrow(), chain, cost),
+                }
+            };
+            otherwise.await
+        }
     }
 
     /// Shows a decision to the observer.
@@ -119,44 +154,37 @@ impl DefaultRateLimiter {
         }
     }
 
-    /// Turns an answer into a decision, by policy where the store gave no verdict. Boxed, so that the calls that get one, nearly
-    /// all of them, do not carry its room along.
+    /// Answers for a store that gave no verdict. Boxed, so that the calls that get one, nearly all of them, do not carry its room
+    /// along.
     #[cold]
-    fn answered<'a>(
+    fn without_verdict<'a>(
         &'a self,
-        answer: Result<Verdict, StoreError>,
+        error: StoreError,
         key: &'a Key,
-        plans: FewPlans,
+        chain: impl Chain + 'a,
         cost: Cost,
-    ) -> Pin<Box<dyn Future<Output = Result<Decision, CheckError>> + Send + 'a>> {
-        match answer {
-            Ok(verdict) => {
-                let decision = self.seen(Decision::from_verdict(plans, &verdict));
-                Box::pin(ready(Ok(decision)))
-            }
-            Err(StoreError::Request(request)) => Box::pin(ready(Err(request.into()))),
-            Err(error) => {
-                self.tell(|observer| observer.store_failed(&error));
-                Box::pin(self.answer_for_store(key, plans, cost))
-            }
+    ) -> BoxedCheck<'a> {
+        match self.failed(error) {
+            CheckError::Store(_) => Box::pin(self.answer_for_store(key, chain, cost)),
+            callers_own => Box::pin(ready(Err(callers_own))),
         }
     }
 
     async fn answer_for_store(
         &self,
         key: &Key,
-        plans: FewPlans,
+        chain: impl Chain,
         cost: Cost,
     ) -> Result<Decision, CheckError> {
         let decision = match &self.policy {
             FailurePolicy::FailOpen => Decision::without_store(Outcome::Allowed, Source::FailOpen),
             FailurePolicy::FailClosed => turned_away(),
             FailurePolicy::Fallback(local) => {
-                let shares = local.shares(&plans);
+                let shares = local.shares(chain.plans());
                 let verdict = local.try_acquire(key, &shares, cost).await;
                 verdict.map_or_else(
                     |_| turned_away(),
-                    |verdict| Decision::from_verdict(plans, &verdict),
+                    |verdict| Decision::from_verdict(chain, &verdict),
                 )
             }
         };
@@ -166,13 +194,14 @@ impl DefaultRateLimiter {
     /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
     fn told(
         &self,
-        plans: FewPlans,
+        chain: impl Chain,
         answer: Result<Verdict, StoreError>,
     ) -> Result<Decision, CheckError> {
         let verdict = answer.map_err(|error| self.failed(error))?;
-        Ok(Decision::from_verdict(plans, &verdict))
+        Ok(Decision::from_verdict(chain, &verdict))
     }
 
+    /// Tells the observer of a failure of the store; what the store refused is the caller's own mistake.
     fn failed(&self, error: StoreError) -> CheckError {
         match error {
             StoreError::Request(request) => CheckError::Request(request),
@@ -182,6 +211,17 @@ impl DefaultRateLimiter {
             }
         }
     }
+}
+
+/// A check under way, in the form that the port gives it.
+type BoxedCheck<'a> = Pin<Box<dyn Future<Output = Result<Decision, CheckError>> + Send + 'a>>;
+
+/// Checks a chain that was looked up and, if there is one, the cost to be spent under it.
+#[inline]
+fn checked<C: Chain>(found: Result<C, UnknownPlan>, cost: Option<Cost>) -> Result<C, CheckError> {
+    let chain = found?;
+    check_request(chain.plans(), cost)?;
+    Ok(chain)
 }
 
 fn turned_away() -> Decision {
@@ -196,8 +236,8 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError> {
-        let plans = self.plans(plans, Some(cost))?;
-        self.decide(key, plans, cost).await
+        let plans = checked(self.find(plans), Some(cost))?;
+        Self::decide(self, key, plans, cost).await
     }
 
     fn check_detached(
@@ -205,26 +245,15 @@ impl RateLimiter for DefaultRateLimiter {
         key: Key,
         plans: &[PlanName],
         cost: Cost,
-    ) -> Pin<Box<dyn Future<Output = Result<Decision, CheckError>> + Send>> {
+    ) -> BoxedCheck<'static> {
         if let [name] = plans {
-            return match self.plan(name, cost) {
-                Ok(plan) => Box::pin(async move {
-                    // In a block of its own: the answer is large, and not carried along.
-                    let otherwise = {
-                        let asked = slice::from_ref(&plan);
-                        let answer = self.repository.try_acquire(&key, asked, cost).await;
-                        if let Ok(verdict) = &answer {
-                            return Ok(self.seen(Decision::from_verdict_on(plan, verdict)));
-                        }
-                        self.answered(answer, &key, FewPlans::from_buf([plan]), cost)
-                    };
-                    otherwise.await
-                }),
+            return match checked(self.registry.find(name), Some(cost)) {
+                Ok(plan) => Box::pin(Self::decide(self, key, plan, cost)),
                 Err(error) => Box::pin(ready(Err(error))),
             };
         }
-        match self.plans(plans, Some(cost)) {
-            Ok(plans) => Box::pin(async move { self.decide(&key, plans, cost).await }),
+        match checked(self.find(plans), Some(cost)) {
+            Ok(plans) => Box::pin(Self::decide(self, key, plans, cost)),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
@@ -235,7 +264,7 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError> {
-        let plans = self.plans(plans, Some(cost))?;
+        let plans = checked(self.find(plans), Some(cost))?;
         let answer = self.repository.peek(key, &plans, cost).await;
         self.told(plans, answer)
     }
@@ -246,13 +275,13 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError> {
-        let plans = self.plans(plans, Some(cost))?;
+        let plans = checked(self.find(plans), Some(cost))?;
         let answer = self.repository.refund(key, &plans, cost).await;
         self.told(plans, answer)
     }
 
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {
-        let plans = self.plans(plans, None)?;
+        let plans = checked(self.find(plans), None)?;
         self.repository
             .reset(key, &plans)
             .await

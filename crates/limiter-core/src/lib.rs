@@ -3,6 +3,7 @@
 
 pub mod abuse;
 mod breaker;
+mod chain;
 mod cost;
 mod deadline;
 mod decision;

@@ -146,11 +146,12 @@ async fn a_shadow_plan_is_never_named_as_the_one_that_denied() {
 /// Every limiter here is asked in both forms, about every chain: whatever the answer is, it is the same.
 #[tokio::test]
 async fn a_detached_check_decides_as_a_check_does() {
-    let one_of_two = verdict(true, &[admits(9), admits(999)]);
     let stores = [
         answering(verdict(true, &[admits(9)])),
         answering(verdict(false, &[denies(100, 1)])),
-        answering(one_of_two),
+        answering(verdict(true, &[])),
+        answering(verdict(true, &[admits(9), admits(999)])),
+        answering(verdict(true, &[admits(9), denies(5_000, 3)])),
         answering(verdict(false, &[denies(100, 1), denies(5_000, 3)])),
         failing(outage),
         failing(|| InvalidRequest::NoPlans.into()),
@@ -159,11 +160,22 @@ async fn a_detached_check_decides_as_a_check_does() {
         vec!["gold"],
         vec!["gold", "daily"],
         vec!["trial"],
+        vec!["gold", "trial"],
         vec![],
         vec!["glod"],
+        vec!["gold", "glod"],
+        vec!["gold", "GOLD"],
+    ];
+    let local = |store| LocalStore::new(store, Share::of_nodes(4).unwrap());
+    let policies = [
+        FailurePolicy::FailOpen,
+        FailurePolicy::FailClosed,
+        FailurePolicy::Fallback(local(answering(verdict(true, &[admits(2), admits(1)])))),
+        FailurePolicy::Fallback(local(answering(verdict(false, &[denies(70, 1)])))),
+        FailurePolicy::Fallback(local(failing(outage))),
     ];
     for store in &stores {
-        for policy in [FailurePolicy::FailOpen, FailurePolicy::FailClosed] {
+        for policy in policies.clone() {
             let limiter = DefaultRateLimiter::new(registry(), Arc::clone(store));
             let limiter = Arc::new(limiter.with_failure_policy(policy));
             for (chain, cost) in chains.iter().flat_map(|chain| [(chain, 1), (chain, 11)]) {
