@@ -29,6 +29,20 @@ pub trait RequestSource: Send + Sync {
     }
 }
 
+#[cfg(any(test, feature = "mock"))]
+mockall::mock! {
+    /// A [`RequestSource`] that answers as it is told, with what lives for ever: literals, or what was leaked. Its
+    /// [`original`](RequestSource::original) is nothing.
+    pub RequestSource {}
+
+    impl RequestSource for RequestSource {
+        fn header(&self, name: &str, line: usize) -> Option<&'static [u8]>;
+        fn principal(&self) -> Option<&'static str>;
+        fn peer_ip(&self) -> Option<IpAddr>;
+        fn route(&self) -> Option<&'static str>;
+    }
+}
+
 /// Finds out who a request is limited as.
 #[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 pub trait KeyResolver: Send + Sync {

@@ -28,7 +28,7 @@ pub mod mock {
     pub use super::abuse_limiter::MockAbuseLimiter;
     pub use super::abuse_repository::MockAbuseRepository;
     pub use super::clock::MockClock;
-    pub use super::key_resolver::MockKeyResolver;
+    pub use super::key_resolver::{MockKeyResolver, MockRequestSource};
     pub use super::observer::MockObserver;
     pub use super::plan_registry::MockPlanRegistry;
     pub use super::random_source::MockRandomSource;
