@@ -31,6 +31,11 @@ pub struct InMemoryPlanRegistry {
 impl InMemoryPlanRegistry {
     /// Registers `plans`.
     ///
+    /// | input | answer |
+    /// |---|---|
+    /// | no plan at all | a registry in which every name is an [`UnknownPlan`] |
+    /// | two plans with the same name, case apart, whatever their limits | [`DuplicatePlan`], which tells the name |
+    ///
     /// # Errors
     /// [`DuplicatePlan`] if two have the same name, case apart.
     pub fn new(plans: impl IntoIterator<Item = Plan>) -> Result<Self, DuplicatePlan> {

@@ -46,8 +46,14 @@ pub enum Enforcement {
 impl Plan {
     /// Names a limit. Takes whatever makes a [`PlanName`] and a [`Limit`]: texts, or values of those types.
     ///
+    /// | input | answer |
+    /// |---|---|
+    /// | what makes no [`PlanName`], as its table says: `9lives`, empty | [`InvalidPlan::Name`] |
+    /// | numbers or a text that make no [`Limit`], as its table says: `0/s`, `10 per second` | [`InvalidPlan::Limit`] |
+    /// | neither | [`InvalidPlan::Name`] |
+    ///
     /// # Errors
-    /// [`InvalidPlan`] if the name or the limit is not allowed.
+    /// [`InvalidPlan`], as in the table.
     pub fn new<N, L>(name: N, limit: L) -> Result<Self, InvalidPlan>
     where
         N: TryInto<PlanName>,

@@ -14,7 +14,7 @@ use crate::limit::checked_period;
 /// | input | answer |
 /// |---|---|
 /// | factor of 0 or 1, or more than 100 | [`InvalidAbusePolicy::Factor`] |
-/// | memory or cap below 1 ms or above 366 days | [`InvalidAbusePolicy::Period`] |
+/// | memory or cap below 1 ms, above 366 days or with parts of a microsecond | [`InvalidAbusePolicy::Period`] |
 /// | cap below the block of a tier | [`InvalidAbusePolicy::CapTooShort`] |
 ///
 /// # Examples

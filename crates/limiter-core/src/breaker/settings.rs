@@ -4,16 +4,19 @@ use std::time::Duration;
 
 /// When a circuit breaker opens, and for how long.
 ///
-/// | setting | default | allowed |
-/// |---|---|---|
-/// | `window` | 10 s | 1 s to 1 h |
-/// | `min_calls` | 20 | 1 or more |
-/// | `failure_percent` | 50 | 1 to 100 |
-/// | `slow_call` | 25 ms (half the default deadline) | above zero |
-/// | `slow_percent` | 80 | 1 to 100 |
-/// | `open_for`, doubled at each relapse | 1 s | 1 ms to `open_at_most` |
-/// | `open_at_most` | 30 s | up to 1 h |
-/// | `successes_to_close` | 5 | 1 or more |
+/// | setting | default | refused, with [`InvalidBreakerSettings`] | its rule |
+/// |---|---|---|---|
+/// | `window` | 10 s | below 1 s or above 1 h | `window must be 1 s to 1 h` |
+/// | `min_calls` | 20 | 0 | `min_calls must be at least 1` |
+/// | `failure_percent` | 50 | 0 or above 100 | `failure_percent must be 1 to 100` |
+/// | `slow_call` | 25 ms (half the default deadline) | zero | `slow_call must be above zero` |
+/// | `slow_percent` | 80 | 0 or above 100 | `slow_percent must be 1 to 100` |
+/// | `open_for`, doubled at each relapse | 1 s | below 1 ms | `open_for must be at least 1 ms` |
+/// | | | above `open_at_most` | `open_for must not exceed open_at_most` |
+/// | `open_at_most` | 30 s | above 1 h | `open_at_most must be at most 1 h` |
+/// | `successes_to_close` | 5 | 0 | `successes_to_close must be at least 1` |
+///
+/// Of several settings that are refused, the error names the one that stands first here.
 ///
 /// # Examples
 /// ```

@@ -14,8 +14,9 @@ use crate::{Limit, Plan};
 ///
 /// | input | answer |
 /// |---|---|
-/// | nodes of 0, or more than 10,000 | [`InvalidShare`] |
-/// | percent of 0, or more than 100 | [`InvalidShare`] |
+/// | 0 nodes, or more than 10,000 | [`InvalidShare`]: `nodes is 0: 1 to 10000 is allowed` |
+/// | 0 percent, or more than 100 | [`InvalidShare`]: `percent is 0: 1 to 100 is allowed` |
+/// | 1 to 10,000 nodes, 1 to 100 percent | the share |
 ///
 /// # Examples
 /// ```

@@ -14,6 +14,7 @@ use super::checked::{checked_period, checked_units};
 /// |---|---|
 /// | limit of 0, or more than 10^9 | [`InvalidLimit::Units`] |
 /// | window below 1 ms or above 366 days | [`InvalidLimit::Period`] |
+/// | window with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
 ///
 /// # Examples
 /// ```

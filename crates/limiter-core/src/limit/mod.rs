@@ -39,6 +39,20 @@ pub const MAX_UNITS: u32 = 1_000_000_000;
 /// | `suppressing 100/10s hard 150` | suppressing window |
 /// | `fixed 100/min` | fixed window |
 ///
+/// What is refused, whichever way it comes in: numbers, as the tables of [`TokenBucket`], [`SlidingWindow`],
+/// [`SuppressingWindow`], [`FixedWindow`] and [`Rate`] say. And of texts:
+///
+/// | text | answer |
+/// |---|---|
+/// | empty, or without an amount: `10`, `sliding`, `10 per second` | [`InvalidLimit::Text`] |
+/// | an amount or a period that is none, as at [`Rate`]: `x/s`, `10/y` | [`InvalidLimit::Text`] |
+/// | an algorithm that there is not, `leaky 10/s` | [`InvalidLimit::Text`] |
+/// | an option that there is not, `10/s size 5`, or that the algorithm has not, `fixed 10/s burst 5` | [`InvalidLimit::Text`] |
+/// | an option twice, `10/s burst 5 burst 6` | [`InvalidLimit::Text`] |
+/// | an option without a value, `10/s burst`, or with another kind of one, `10/s burst x`, `sliding 10/s every 5` | [`InvalidLimit::Text`] |
+/// | numbers out of bounds: `0/s`, `10/s burst 0`, `10/400d`, `1/366d burst 1000` | as for the numbers |
+/// | a window over which the rate is not whole, `sliding 5.5/s over 1s` | [`InvalidLimit::NotWhole`] |
+///
 /// # Examples
 /// ```
 /// use limiter_core::Limit;

@@ -14,6 +14,17 @@ use crate::period::MAX_PERIOD_US;
 /// Exact: a rate is a whole number of units (1 to 10^9) in a whole number of microseconds (1 ms to 366 days). A fraction
 /// is written over a longer period, so `5.5/s` is 11 units in 2 seconds, and is printed back as `5.5/s`.
 ///
+/// | input | answer |
+/// |---|---|
+/// | 0 units, or more than 10^9 | [`InvalidLimit::Units`] |
+/// | period below 1 ms or above 366 days | [`InvalidLimit::Period`] |
+/// | period with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
+/// | a fraction that needs more than 10^9 units to be whole, `1000.000001/s` | [`InvalidLimit::Units`] |
+/// | a fraction that needs more than 366 days to be whole, `1.0001/d` | [`InvalidLimit::Period`] |
+/// | no `/`, as in `10`; no number before it, as in `/s`, `-1/s`, `1e3/s`, `5000000000/s` | [`InvalidLimit::Text`] |
+/// | digits missing beside the point, `.5/s`, `5./s`; more than 6 decimals | [`InvalidLimit::Text`] |
+/// | a period in no unit that there is, `10/`, `10/y`, or of more than 64 bits | [`InvalidLimit::Text`] |
+///
 /// # Examples
 /// ```
 /// use limiter_core::Rate;

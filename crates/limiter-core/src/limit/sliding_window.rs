@@ -14,6 +14,7 @@ use super::{InvalidLimit, Rate, WindowRule};
 /// |---|---|
 /// | limit of 0, or more than 10^9 | [`InvalidLimit::Units`] |
 /// | window below 1 ms or above 366 days | [`InvalidLimit::Period`] |
+/// | window or granularity with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
 /// | granularity of 0 or beyond the window | [`InvalidLimit::Granularity`] |
 /// | more than 1000 sub-buckets, for a limit above 1000 | [`InvalidLimit::TooFine`] |
 /// | a rate that is not whole over the window | [`InvalidLimit::NotWhole`] |

@@ -16,6 +16,7 @@ use super::{InvalidLimit, WindowRule};
 /// | a limit of 0, or more than 10^9 | [`InvalidLimit::Units`] |
 /// | hard limit below the soft one | [`InvalidLimit::HardBelowSoft`] |
 /// | window below 1 ms or above 366 days | [`InvalidLimit::Period`] |
+/// | window or granularity with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
 /// | granularity of 0 or beyond the window | [`InvalidLimit::Granularity`] |
 /// | more than 1000 sub-buckets | [`InvalidLimit::TooFine`] |
 ///
