@@ -15,6 +15,10 @@ use crate::{Anomaly, AnomalyFeed, Label, Severity};
 /// The anomaly is of the kind [`KIND`](Self::KIND), and its note names policy and tier: `login/long`. A policy in shadow
 /// reports with [`Severity::Low`]. A feed that fails changes no decision; [`missed`](Self::missed) counts what it lost.
 ///
+/// # Cancel safety
+/// As the port says. A dropped `record` may have started a block that is not reported, and that
+/// [`missed`](Self::missed) does not count.
+///
 /// # Examples
 /// ```
 /// use std::sync::Arc;

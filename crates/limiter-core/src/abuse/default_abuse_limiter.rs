@@ -30,6 +30,10 @@ pub enum AbuseFailurePolicy {
 ///
 /// There is no way to fail open by accident: [`new`](Self::new) takes the local repository that stands in.
 ///
+/// # Cancel safety
+/// As the port says, in each of the two repositories: a dropped `forgive` or `unblock` may have reached the local one alone.
+/// A call that is dropped is not seen by the observer, whatever it did.
+///
 /// # Examples
 /// ```
 /// use std::sync::Arc;

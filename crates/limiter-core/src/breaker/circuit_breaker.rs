@@ -25,6 +25,10 @@ use crate::{
 ///
 /// It works for both ports, [`RateLimiterRepository`] and [`AbuseRepository`]; a store of both has a breaker for each.
 ///
+/// # Cancel safety
+/// A call that is dropped drops the call to the store: that store's own promise holds. If it had been slow by then, it counts
+/// as slow; otherwise it counts as nothing, and if it was a probe, the next call is one.
+///
 /// # Examples
 /// ```
 /// use std::sync::Arc;

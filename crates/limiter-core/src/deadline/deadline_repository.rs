@@ -22,6 +22,9 @@ use crate::{
 /// A call that is given up is dropped. It fails with [`StoreError::Unavailable`], and [`Charge::Possible`] unless it only
 /// reads. A store that answers at once starts no timer.
 ///
+/// # Cancel safety
+/// A call that is dropped, by its caller or at its deadline, drops the call to the store: that store's own promise holds.
+///
 /// # Examples
 /// ```
 /// use std::sync::Arc;

@@ -7,7 +7,24 @@ use async_trait::async_trait;
 use super::Share;
 use crate::{Cost, Key, Plan, RateLimiterRepository, Source, StoreError, Verdict};
 
-/// A local store, and this node's share of each limit.
+/// A local store, and this node's share of each limit: what stands in while the shared store is away.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// # use limiter_core::{BreakerMode, CircuitBreaker, Cost, FallbackRepository, Key, LocalStore, Plan, Share};
+/// # use limiter_core::RateLimiterRepository;
+/// # use limiter_testkit::{ManualClock, ManualRandom, ModelStore, block_on};
+/// # let (clock, random) = (Arc::new(ManualClock::new()), Arc::new(ManualRandom::default()));
+/// # let shared = CircuitBreaker::new(Arc::new(ModelStore::new()), clock, random);
+/// let local = LocalStore::new(Arc::new(ModelStore::new()), Share::of_nodes(4)?);
+/// shared.set_mode(BreakerMode::ForcedOpen); // as if the shared store were down
+/// let store = FallbackRepository::new(Arc::new(shared), local);
+///
+/// let verdict = block_on(store.try_acquire(&Key::new("ada")?, &[Plan::new("gold", "100/s")?], Cost::ONE))?;
+/// assert_eq!(verdict.plans[0].remaining, 24); // of this node's quarter
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct LocalStore {
     store: Arc<dyn RateLimiterRepository>,
@@ -51,6 +68,9 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 ///
 /// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
 /// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`].
+///
+/// # Cancel safety
+/// As the port says, in each of the two stores. A dropped `reset` may have reset the local one alone.
 ///
 /// # Examples
 /// ```

@@ -30,23 +30,35 @@ pub trait AbuseRepository: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no verdict; it says whether the attempt may have been counted.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have counted the attempt, once, and started the block that it earns.
     async fn record(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError>;
 
     /// Says which block is in force and what the counts are, and changes nothing.
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no verdict.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn status(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError>;
 
     /// Forgets the attempts of `key`. A block in force stays.
     ///
     /// # Errors
     /// [`StoreError`] if the store did not confirm it.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have forgotten the attempts.
     async fn forgive(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError>;
 
     /// Lifts the block of `key`, makes the key as new and returns the block; changes nothing if there is none.
     ///
     /// # Errors
     /// [`StoreError`] if the store did not confirm it.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have lifted the block; which one it was is then not told.
     async fn unblock(&self, key: &Key, policy: &AbusePolicy) -> Result<Option<Block>, StoreError>;
 }

@@ -7,6 +7,34 @@ use crate::{AbuseDecision, BlockEvent, Decision, StoreError};
 ///
 /// None of what it is given holds a key: there is nothing here that must not be logged or used as a label. Its methods run
 /// on the caller's path and should return at once.
+///
+/// # Examples
+/// ```
+/// # use std::sync::{Arc, atomic::{AtomicU64, Ordering::Relaxed}};
+/// # use limiter_core::{BreakerState, Cost, Decision, DefaultRateLimiter, InMemoryPlanRegistry, Key, Observer, Plan};
+/// # use limiter_core::{PlanName, RateLimiter, StoreError};
+/// struct Denials(AtomicU64);
+///
+/// impl Observer for Denials {
+///     fn decided(&self, decision: &Decision) {
+///         self.0.fetch_add(u64::from(!decision.is_allowed()), Relaxed);
+///     }
+///     // and so on
+/// #   fn store_failed(&self, _: &StoreError) {}
+/// #   fn breaker_changed(&self, _: BreakerState) {}
+/// }
+/// # let plans = Arc::new(InMemoryPlanRegistry::new([Plan::new("gold", "1/s")?])?);
+/// # let limiter = DefaultRateLimiter::new(plans, Arc::new(limiter_testkit::ModelStore::new()));
+///
+/// let denials = Arc::new(Denials(AtomicU64::new(0)));
+/// let limiter = limiter.with_observer(denials.clone());
+/// # for _ in 0..3 {
+/// #     let (ada, gold) = (Key::new("ada")?, [PlanName::new("gold")?]);
+/// #     let _ = limiter_testkit::block_on(limiter.check(&ada, &gold, Cost::ONE))?;
+/// # }
+/// assert_eq!(denials.0.load(Relaxed), 2); // after three requests under `1/s`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 pub trait Observer: Send + Sync {
     /// Sees the decision of one `check`.

@@ -14,6 +14,24 @@ use crate::{CheckError, Cost, Decision, Key, PlanName};
 ///
 /// # Cancel safety
 /// A dropped call may still take effect, once.
+///
+/// # Examples
+/// ```
+/// # use std::{sync::Arc, time::Duration};
+/// # use limiter_core::{Cost, DefaultRateLimiter, InMemoryPlanRegistry, Key, Plan, PlanName, RateLimiter};
+/// # use limiter_testkit::{ModelStore, block_on};
+/// let plans = InMemoryPlanRegistry::new([Plan::new("gold", "1/s burst 2")?])?;
+/// let limiter: Arc<dyn RateLimiter> = Arc::new(DefaultRateLimiter::new(Arc::new(plans), Arc::new(ModelStore::new())));
+/// let (ada, gold) = (Key::new("ada")?, [PlanName::new("gold")?]);
+/// # block_on(async {
+/// assert!(limiter.check(&ada, &gold, Cost::new(2)?).await?.is_allowed());
+/// assert_eq!(limiter.peek(&ada, &gold, Cost::ONE).await?.retry_after(), Some(Duration::from_secs(1)));
+/// assert_eq!(limiter.refund(&ada, &gold, Cost::ONE).await?.plans()[0].remaining, 1);
+/// limiter.reset(&ada, &gold).await?;
+/// assert!(limiter.check(&ada, &gold, Cost::new(2)?).await?.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
     /// Spends `cost` under `key` if every enforced one of `plans` allows it.
@@ -21,6 +39,9 @@ pub trait RateLimiter: Send + Sync {
     /// # Errors
     /// [`CheckError`] for an unknown plan or a call that can never be answered. A store that fails is no error here: the
     /// failure policy decides.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have spent `cost`; it never spends twice.
     async fn check(
         &self,
         key: &Key,
@@ -35,6 +56,9 @@ pub trait RateLimiter: Send + Sync {
     ///
     /// # Errors
     /// As [`check`](Self::check).
+    ///
+    /// # Cancel safety
+    /// As [`check`](Self::check); a future that was never polled has spent nothing.
     fn check_detached(
         self: Arc<Self>,
         key: Key,
@@ -52,6 +76,9 @@ pub trait RateLimiter: Send + Sync {
     ///
     /// # Errors
     /// [`CheckError`], also if the store failed.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn peek(&self, key: &Key, plans: &[PlanName], cost: Cost)
     -> Result<Decision, CheckError>;
 
@@ -59,6 +86,9 @@ pub trait RateLimiter: Send + Sync {
     ///
     /// # Errors
     /// [`CheckError`], also if the store failed.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have given `cost` back, once.
     async fn refund(
         &self,
         key: &Key,
@@ -70,6 +100,9 @@ pub trait RateLimiter: Send + Sync {
     ///
     /// # Errors
     /// [`CheckError`], also if the store failed.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have reset what it names.
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError>;
 }
 

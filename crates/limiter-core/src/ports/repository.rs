@@ -31,6 +31,9 @@ pub trait RateLimiterRepository: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no verdict; it says whether the cost may have been spent.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have spent `cost` under all plans; it never spends twice, nor under some of them.
     async fn try_acquire(
         &self,
         key: &Key,
@@ -42,17 +45,26 @@ pub trait RateLimiterRepository: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no verdict.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
 
     /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no verdict; it says whether the cost may have been given back.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have given `cost` back, once.
     async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
 
     /// Forgets what `key` spent under each of `plans`.
     ///
     /// # Errors
     /// [`StoreError`] if the store did not confirm it.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have reset what it names.
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError>;
 }

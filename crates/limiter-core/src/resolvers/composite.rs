@@ -11,6 +11,28 @@ use crate::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 ///
 /// Keys of different parts never collide: each part is written with its length, and a first-of key with which resolver it
 /// came from. So a header that says `alice` is not the principal `alice`.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use limiter_core::{CompositeKeyResolver, HeaderKeyResolver, KeyResolver, PrincipalKeyResolver, RequestSource};
+/// # struct Request(Option<&'static str>);
+/// # impl RequestSource for Request {
+/// #     fn header(&self, _: &str, line: usize) -> Option<&[u8]> { (line == 0).then_some(b"alice") }
+/// #     fn principal(&self) -> Option<&str> { self.0 }
+/// #     fn peer_ip(&self) -> Option<std::net::IpAddr> { None }
+/// #     fn route(&self) -> Option<&str> { None }
+/// # }
+/// # let (signed_in, anonymous) = (Request(Some("alice")), Request(None));
+/// let principal: Arc<dyn KeyResolver> = Arc::new(PrincipalKeyResolver);
+/// let api_key: Arc<dyn KeyResolver> = Arc::new(HeaderKeyResolver::new("X-Api-Key"));
+///
+/// let either = CompositeKeyResolver::first_of([principal.clone(), api_key.clone()]);
+/// assert_ne!(either.resolve(&signed_in)?, either.resolve(&anonymous)?); // both say `alice`
+/// let both = CompositeKeyResolver::all_of([principal, api_key]);
+/// assert!(both.resolve(&signed_in).is_ok() && both.resolve(&anonymous).is_err());
+/// # Ok::<(), limiter_core::UnresolvedKey>(())
+/// ```
 #[derive(Clone)]
 pub struct CompositeKeyResolver {
     how: How,

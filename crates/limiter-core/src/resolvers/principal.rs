@@ -6,6 +6,23 @@ use crate::{Key, KeyResolver, RequestSource, UnresolvedKey};
 ///
 /// An anonymous request has no key. To limit those by something else, put this first in
 /// [`CompositeKeyResolver::first_of`](crate::CompositeKeyResolver::first_of).
+///
+/// # Examples
+/// ```
+/// use limiter_core::{Key, KeyResolver, PrincipalKeyResolver, RequestSource};
+/// # use std::net::IpAddr;
+/// struct Request { user: Option<&'static str> }
+/// impl RequestSource for Request {
+///     fn principal(&self) -> Option<&str> { self.user }
+/// #   fn header(&self, _: &str, _: usize) -> Option<&[u8]> { None }
+/// #   fn peer_ip(&self) -> Option<IpAddr> { None }
+/// #   fn route(&self) -> Option<&str> { None }
+/// }
+///
+/// assert_eq!(PrincipalKeyResolver.resolve(&Request { user: Some("alice") })?, Key::new("alice")?);
+/// assert!(PrincipalKeyResolver.resolve(&Request { user: None }).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrincipalKeyResolver;
 

@@ -32,6 +32,9 @@ pub trait AnomalyFeed: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn recent(
         &self,
         severity: Severity,

@@ -34,5 +34,8 @@ pub trait FingerprintClusters: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn members(&self, cluster: &Label) -> Result<Vec<Fingerprint>, StoreError>;
 }

@@ -18,5 +18,8 @@ pub trait IpSignals: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn signal(&self, ip: VisitorIp) -> Result<Option<IpSignal>, StoreError>;
 }

@@ -30,6 +30,9 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer; it says whether the request may have been counted.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have begun the session and counted the request, once.
     async fn observe(&self, visit: &Visit, retention: Retention) -> Result<Observed, StoreError>;
 
     /// Counts a request of the session called `id`; `None` if there is no such session any more.
@@ -38,6 +41,9 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer; it says whether the request may have been counted.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have counted the request, once.
     async fn touch(
         &self,
         id: &SessionId,
@@ -48,18 +54,27 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn get(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
 
     /// Ends the session called `id`; returns whether it lived.
     ///
     /// # Errors
     /// [`StoreError`] if the store did not confirm it.
+    ///
+    /// # Cancel safety
+    /// A dropped call may still have ended the session.
     async fn end(&self, id: &SessionId) -> Result<bool, StoreError>;
 
     /// Returns the live sessions of a fingerprint, that which lives longest first: at most [`BY_FINGERPRINT_MAX`].
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
     async fn by_fingerprint(&self, fingerprint: &Fingerprint)
     -> Result<Vec<SessionId>, StoreError>;
 }

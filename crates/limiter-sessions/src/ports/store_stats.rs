@@ -14,5 +14,8 @@ pub trait StoreStats: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no answer.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed; a dropped call counts no further.
     async fn stats(&self, keys_max: u32) -> Result<StoreReport, StoreError>;
 }
