@@ -60,7 +60,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets the clock that decisions are made by. It is read with a lock held: it must not call the store.
+    /// Sets the clock that decisions are made by. It must not call the store: a [`MemoryAbuseStore`] reads it with a lock held.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self

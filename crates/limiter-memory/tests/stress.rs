@@ -1,4 +1,4 @@
-//! Real threads, racing. `tests/shuttle.rs` explores small cases of the same exhaustively.
+//! Real threads, racing. `tests/shuttle.rs` runs small cases of the same under many schedules, drawn at random and by PCT.
 #![cfg(test)]
 
 mod support;
