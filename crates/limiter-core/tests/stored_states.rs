@@ -10,6 +10,19 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
 }
 
+/// A rate in its smallest numbers may have a period below a millisecond, but none that a plan could not have been asked for.
+#[test]
+fn rate_of_impossible_parts_is_refused() {
+    let (most, year_us) = (limiter_core::MAX_UNITS, 366 * 86_400_000_000);
+    for (units, period_us) in [(1, 1), (most, 1), (1, year_us), (3, 7)] {
+        let kept = Rate::from_parts(units, period_us);
+        assert!(kept.is_some_and(|rate| (rate.units(), rate.period_us()) == (units, period_us)));
+    }
+    for (units, period_us) in [(0, 1), (most + 1, 1), (1, 0), (1, year_us + 1), (0, 0)] {
+        assert_eq!(Rate::from_parts(units, period_us), None);
+    }
+}
+
 #[test]
 fn bucket_of_impossible_parts_is_refused() {
     let rate = Rate::new(3, seconds(1)).unwrap();
