@@ -47,7 +47,7 @@ fn nodes(sut: &impl SessionStoreUnderTest) -> Vec<Arc<dyn SessionPorts>> {
 }
 
 fn rounds(sut: &impl SessionStoreUnderTest) -> u32 {
-    sut.racing_calls() / (LATE * REQUESTS * 4)
+    sut.racing_calls() / (LATE * REQUESTS * 8)
 }
 
 /// Once `end` was confirmed, no late request on any node brings a session back, however they race.
