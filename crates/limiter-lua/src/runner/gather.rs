@@ -186,7 +186,7 @@ mod tests {
 
     /// With turns so long that a crowded machine does not cut them short.
     fn gather() -> Arc<Gather<Tenfold>> {
-        Arc::new(Gather::with_turn(Duration::from_secs(60)))
+        Arc::new(Gather::with_turn(Duration::from_secs(30)))
     }
 
     /// Sends each number from a task of its own.
