@@ -35,8 +35,9 @@ pub(crate) struct Command {
 
 impl Connection {
     /// Takes a client. Whatever its settings, it does not send a call twice: by itself, fred sends those again that were
-    /// under way when a connection closed. Nor does it follow redirections: after ASKING it may take one call's reply for
-    /// another's. It learns of a moved slot all the same, and the store calls again.
+    /// under way when a connection closed. Nor does one that the store made follow redirections: after ASKING it may take one
+    /// call's reply for another's. It learns of a moved slot all the same, and the store calls again. (To fred, a call's own 0
+    /// means what the client has, so a client of the user's must say so itself.)
     pub(crate) fn new(client: Client, task: Option<ConnectHandle>) -> Self {
         let options = Options {
             max_attempts: Some(1),

@@ -47,6 +47,9 @@ impl FredStore {
 
     /// Returns a builder of a store on a client that the user has, and has connected. Reconnecting is then the client's
     /// own affair.
+    ///
+    /// Give a client of a cluster a `max_redirections` of 0 in its `ConnectionConfig`: fred lets no single call say so, and
+    /// a call that it follows to where a slot has moved may fail as one that may have charged, though it has not.
     pub fn on(client: Client) -> FredStoreBuilder {
         Self::on_pool([client])
     }
