@@ -101,6 +101,15 @@ mod tests {
     }
 
     #[test]
+    fn sums_and_differences_are_of_whole_microseconds() {
+        let (early, late) = (Timestamp(3), Timestamp(5));
+        let wait = Duration::from_nanos(2_999);
+        assert_eq!(early.saturating_add(wait), late);
+        assert_eq!(late.saturating_sub(wait), early);
+        assert_eq!(late.since(early), Duration::from_micros(2));
+    }
+
+    #[test]
     fn sums_and_differences_saturate() {
         assert_eq!(Timestamp::MAX.saturating_add(Duration::MAX), Timestamp::MAX);
         assert_eq!(
