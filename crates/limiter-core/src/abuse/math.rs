@@ -167,6 +167,39 @@ mod tests {
             .unwrap()
     }
 
+    #[test]
+    fn unblocking_tells_the_block_and_makes_the_key_as_new() {
+        let (policy, mut slot) = (login(), None);
+        assert_eq!(unblock(&mut slot, at(0)), None);
+        for _ in 0..3 {
+            let _ = record(&policy, &mut slot, at(0));
+        }
+        let lifted = unblock(&mut slot, at(10)).unwrap();
+        assert_eq!(lifted.scope.as_str(), "temp");
+        assert_eq!(lifted.retry_after, seconds(20));
+        assert_eq!(slot, None);
+    }
+
+    #[test]
+    fn a_strike_is_remembered_for_its_memory_after_the_block() {
+        let escalation = Escalation::doubling(days(7), days(1)).by(3);
+        let policy = AbusePolicy::builder("login")
+            .tier(Tier::new("temp", 1, minutes(15)))
+            .escalating(escalation)
+            .build()
+            .unwrap();
+        let kept = policy.escalation().unwrap();
+        assert_eq!(
+            (kept.factor(), kept.memory(), kept.at_most()),
+            (3, days(7), days(1))
+        );
+        let mut slot = None;
+        let _ = record(&policy, &mut slot, at(0));
+        let forgotten = at(0).saturating_add(minutes(15) + days(7));
+        let expires = slot.as_ref().map(AbuseState::expires_at_us);
+        assert_eq!(expires, Some(forgotten.as_micros()));
+    }
+
     fn scope_and_wait(verdict: &AbuseVerdict) -> Option<(&str, u64)> {
         let block = verdict.block.as_ref()?;
         Some((block.scope.as_str(), block.retry_after.as_secs()))
