@@ -74,6 +74,15 @@ fn buckets_are_refused_as_their_table_says() {
         of(1, 1, seconds(1) + NANOSECOND) => InvalidLimit::PartOfAMicrosecond { what: "period", .. },
         of(143, 1, days(366)) => InvalidLimit::FillsTooSlowly,
     }
+    let fills_in = |capacity: u32, fill_us: u64| {
+        of(
+            capacity,
+            1,
+            Duration::from_micros(fill_us / u64::from(capacity)),
+        )
+    };
+    assert!(fills_in(157, (1 << 52) - 1).is_ok());
+    refused!(fills_in(256, 1 << 52) => InvalidLimit::FillsTooSlowly);
     assert!(of(142, 1, days(366)).is_ok() && of(1_000_000_000, 1_000_000_000, MILLISECOND).is_ok());
 }
 

@@ -16,6 +16,8 @@ fn usual_texts_print_back_as_given() {
         "1000/24h",
         "5.5/s",
         "1.25/min",
+        "1.5/h",
+        "1.25/d",
         "1/2h",
         "1/366d",
         "250/500ms",
