@@ -30,7 +30,7 @@ pub struct SystemClock {
 
 /// A tick may thus be as long as 256 microseconds.
 const FRACTION_BITS: u32 = 56;
-/// The length of a tick is found as that of so many bits' worth of ticks: less than a nanosecond in all is lost.
+/// The length of a tick is found as that of so many bits' worth of ticks: less than a nanosecond is lost in each 2^40 of them.
 const SAMPLE_BITS: u32 = 40;
 
 impl SystemClock {
