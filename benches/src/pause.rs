@@ -19,46 +19,48 @@ const SPAN: usize = 1_000;
 /// are left out. What a hypervisor takes is not told, so the idle loop says what to expect of the machine alone.
 #[derive(Clone, Copy)]
 pub struct Pauses {
-    /// The longest call while ten million keys pass.
+    /// The longest call while ten million keys pass: the median of the rounds.
     pub store: Duration,
-    /// The longest step of the idle loop.
+    /// The same of the round that the machine disturbed least.
+    pub store_at_best: Duration,
+    /// The longest step of the idle loop: the median of the rounds.
     pub machine: Duration,
 }
 
 impl Pauses {
-    /// Returns the medians of so many rounds.
+    /// Measures so many rounds.
     #[must_use]
     pub fn measure(limit: &str, rounds: usize) -> Self {
-        let pauses: Vec<_> = (0..rounds).map(|_| Self::of_a_round(limit)).collect();
+        let rounds = (0..rounds).map(|_| round(limit));
+        let (store, machine): (Vec<_>, Vec<_>) = rounds.unzip();
         Self {
-            store: median(pauses.iter().map(|pauses| pauses.store)),
-            machine: median(pauses.iter().map(|pauses| pauses.machine)),
+            store_at_best: store.iter().copied().min().unwrap_or_default(),
+            store: median(store),
+            machine: median(machine),
         }
     }
+}
 
-    #[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
-    fn of_a_round(limit: &str) -> Self {
-        let store = MemoryStore::builder().max_keys(ROOM).build().unwrap();
-        let plans = [Plan::new("gold", limit).unwrap()];
-        let clock = quanta::Clock::new();
+/// Returns the longest call of a round, and the longest step of the idle loop.
+#[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
+fn round(limit: &str) -> (Duration, Duration) {
+    let store = MemoryStore::builder().max_keys(ROOM).build().unwrap();
+    let plans = [Plan::new("gold", limit).unwrap()];
+    let clock = quanta::Clock::new();
+    let start = clock.now();
+    let keys = (0..PASSING).map(|nth| Key::new(key(nth)).unwrap());
+    let calls = keys.map(|key| {
         let start = clock.now();
-        let keys = (0..PASSING).map(|nth| Key::new(key(nth)).unwrap());
-        let calls = keys.map(|key| {
-            let start = clock.now();
-            let _ = std::hint::black_box(store.try_acquire_sync(&key, &plans, Cost::ONE));
-            clock.now().duration_since(start)
-        });
-        let longest_call = longest(calls);
-        let took = clock.now().duration_since(start);
-        let steps = std::iter::from_fn(|| {
-            let step = clock.now();
-            (step.duration_since(start) < 2 * took).then(|| clock.now().duration_since(step))
-        });
-        Self {
-            store: longest_call,
-            machine: longest(steps),
-        }
-    }
+        let _ = std::hint::black_box(store.try_acquire_sync(&key, &plans, Cost::ONE));
+        clock.now().duration_since(start)
+    });
+    let longest_call = longest(calls);
+    let took = clock.now().duration_since(start);
+    let steps = std::iter::from_fn(|| {
+        let step = clock.now();
+        (step.duration_since(start) < 2 * took).then(|| clock.now().duration_since(step))
+    });
+    (longest_call, longest(steps))
 }
 
 /// Returns the longest of `times`, leaving out those around which the system took the core away.
@@ -74,8 +76,7 @@ fn longest(mut times: impl Iterator<Item = Duration>) -> Duration {
     longest
 }
 
-fn median(times: impl Iterator<Item = Duration>) -> Duration {
-    let mut times: Vec<_> = times.collect();
+fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -87,6 +87,11 @@ fn memory() -> std::io::Result<()> {
         Goal::AtMost(1000.0),
     );
     tell(
+        "memory.capped.longest_pause_us_at_best",
+        us(pauses.store_at_best),
+        Goal::None,
+    );
+    tell(
         "memory.capped.longest_pause_us_of_an_idle_loop",
         us(pauses.machine),
         Goal::None,
