@@ -8,6 +8,7 @@ use limiter_core::math::Draw;
 use limiter_core::{
     AbuseVerdict, Cost, Key, Limit, Plan, StoreError, Timestamp, Verdict, check_request,
 };
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::deadline::Sent;
@@ -196,13 +197,18 @@ impl<D: Driver> Runner<D> {
     async fn within<T>(
         &self,
         limit: Duration,
-        mut running: Pin<&mut impl Future<Output = T>>,
+        mut running: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
         sent: &Sent,
-    ) -> Option<T> {
+    ) -> Option<Result<T, StoreError>> {
         let began = Instant::now();
         // One timer at a time, and the second is rarely needed.
-        if let Ok(done) = timeout(PATIENCE.min(limit / 4), running.as_mut()).await {
-            return Some(done);
+        let failed = match timeout(PATIENCE.min(limit / 4), running.as_mut()).await {
+            Ok(Ok(done)) => return Some(Ok(done)),
+            Ok(Err(error)) => Some(Box::pin(in_turn(error))),
+            Err(_) => None,
+        };
+        if let Some(error) = failed {
+            return Some(Err(error.await));
         }
         let left = limit.saturating_sub(began.elapsed());
         if left.is_zero() {
@@ -221,7 +227,8 @@ impl<D: Driver> Runner<D> {
     pub async fn is_cluster(&self) -> Result<bool, StoreError> {
         let (sent, (_, link)) = (Sent::default(), self.pool.pick());
         match timeout(self.settings.deadline, link.live()).await {
-            Ok(live) => Ok(D::is_cluster(&live?.connection)),
+            Ok(Ok(live)) => Ok(D::is_cluster(&live.connection)),
+            Ok(Err(error)) => Err(in_turn(error).await),
             Err(_) => Err(self.deadline_passed(&sent, false)),
         }
     }
@@ -342,17 +349,29 @@ impl<D: Driver> Link<D> {
     }
 }
 
+/// Returns the error of a call that failed early, now or when other tasks have had a turn.
+///
+/// The call may never have waited. A task that makes such calls in a loop would keep its thread to itself, and a runtime from
+/// ending. One that failed late has waited, and its caller is not kept any longer.
+async fn in_turn(error: StoreError) -> StoreError {
+    consume_budget().await;
+    error
+}
+
 fn bytes<D: Driver>(reply: &D::Reply) -> Result<&[u8], BadReply> {
     D::bytes(reply).ok_or(BadReply::Malformed { len: 0 })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
 
     use super::super::tenfold::{Tenfold, Wire};
     use super::*;
     use tokio::runtime::{Builder, Runtime};
+    use tokio::task::coop::has_budget_remaining;
     use tokio::task::yield_now;
 
     fn one_thread() -> Runtime {
@@ -400,6 +419,63 @@ mod tests {
         let third = lasting.block_on(runner.ask(&job));
         assert_eq!(third.expect("an answer"), 0);
         assert_eq!(wire.sent(), [vec![0], vec![0, 0]]);
+    }
+
+    /// After the first, calls fail without a wait: the server refused a connection a moment ago.
+    #[tokio::test]
+    async fn a_task_whose_calls_fail_at_once_lets_others_get_on() {
+        const CALLS: usize = 20_000;
+        let mut wire = Wire::silent();
+        wire.refuses = true;
+        let runner = runner(&wire, Duration::from_secs(10));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&turns);
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        });
+        for asks in [true, false] {
+            let before = turns.load(Ordering::Relaxed);
+            for _ in 0..CALLS {
+                let error = if asks {
+                    runner.ask(&job()).await.expect_err("no connection")
+                } else {
+                    runner.is_cluster().await.expect_err("no connection")
+                };
+                assert!(!error.may_have_charged(), "{error:?}");
+            }
+            let turns = turns.load(Ordering::Relaxed) - before;
+            assert!(turns > CALLS / 500, "{turns} turns beside {CALLS} calls");
+        }
+        other.abort();
+    }
+
+    /// The thread was busy until both the deadline and another one around the call had passed: the call itself is heard first,
+    /// however little its task may still do in this turn.
+    #[tokio::test]
+    async fn a_call_that_is_late_is_kept_no_longer() {
+        let deadline = Duration::from_millis(20);
+        let runner = runner(&Wire::silent(), deadline);
+        let mut whole = 0;
+        while has_budget_remaining() {
+            consume_budget().await;
+            whole += 1;
+        }
+        for left in 0..8 {
+            let job = job();
+            let mut call = pin!(timeout(2 * deadline, runner.ask(&job)));
+            yield_now().await;
+            assert!(poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await);
+            std::thread::sleep(3 * deadline);
+            yield_now().await;
+            for _ in left..whole {
+                consume_budget().await;
+            }
+            let said = call.await.expect("the call is heard");
+            assert!(said.is_err(), "with {left} of {whole} left");
+        }
     }
 
     /// The one thread is busy from when the call waits for its turn until after the deadline.

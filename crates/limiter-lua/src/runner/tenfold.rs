@@ -19,6 +19,7 @@ pub(super) struct Wire {
     sent: Arc<Mutex<Vec<Vec<u64>>>>,
     pub(super) may_reply: Arc<Semaphore>,
     pub(super) swallows_one: bool,
+    pub(super) refuses: bool,
 }
 
 impl Wire {
@@ -27,6 +28,7 @@ impl Wire {
             sent: Arc::default(),
             may_reply: Arc::new(Semaphore::new(0)),
             swallows_one: false,
+            refuses: false,
         }
     }
 
@@ -47,6 +49,9 @@ impl Driver for Tenfold {
     type Error = Lost;
 
     async fn connect(&self) -> Result<Wire, Lost> {
+        if self.0.refuses {
+            return Err(Lost);
+        }
         Ok(self.0.clone())
     }
 

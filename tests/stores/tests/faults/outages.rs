@@ -14,6 +14,7 @@ use crate::RECOVERY;
 
 faults_on_clients_and_servers! {
     server_absent_at_start
+    calls_that_fail_at_once_let_others_get_on
     killed_and_restarted_empty_under_load
     stopped_for_seconds
     blackholed_connection_is_replaced
@@ -36,6 +37,43 @@ async fn server_absent_at_start(stage: &Stage) {
     proxy.accept_connections().await.expect("listens again");
     recovers(&store, &gold, RECOVERY).await;
     assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
+}
+
+/// Others on the one thread of a runtime, beside a task that calls and calls and never waits by itself.
+async fn calls_that_fail_at_once_let_others_get_on(stage: &Stage) {
+    const CALLS: u32 = 10_000;
+    let (server, proxy) = stage.proxied().await;
+    proxy.refuse_connections().await;
+    let (client, address) = (stage.client, server.url_at(proxy.addr()));
+    let called = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let turns = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&turns);
+        runtime.spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        let store = client.store(&address, &layout(), DEADLINE);
+        let mut longest = 0;
+        runtime.block_on(async {
+            let (ann, gold, mut seen, mut since) = (key("ann"), bucket(10), 0, 0);
+            for _ in 0..CALLS {
+                spend(&store, &ann, &gold).await.expect_err("no server");
+                let now = turns.load(Ordering::Relaxed);
+                since = if now == seen { since + 1 } else { 0 };
+                seen = now;
+                longest = longest.max(since);
+            }
+        });
+        longest
+    });
+    let longest: u32 = called.await.expect("no panic");
+    assert!(longest < 500, "{longest} calls before others had a turn");
 }
 
 async fn killed_and_restarted_empty_under_load(stage: &Stage) {
