@@ -134,3 +134,32 @@ impl std::fmt::Debug for Connection {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::failure;
+    use limiter_lua::Failure;
+    use limiter_testkit::server::{Flavour, RedisCluster};
+    use redis::cluster::ClusterClient;
+
+    #[test]
+    fn several_commands_at_once_are_not_sent_to_a_cluster() {
+        let cluster = RedisCluster::start(Flavour::Redis).expect("a cluster");
+        let replies = limiter_testkit::block_on(async {
+            let client = ClusterClient::new(cluster.urls()).expect("a client");
+            let connection = client.get_async_connection().await.expect("a connection");
+            let set = |key| redis::cmd("SET").arg(key).arg(1).take();
+            let mut connection = Connection::from(connection);
+            connection.send_all(vec![set("ann"), set("bob")]).await
+        });
+        let failures: Vec<_> = replies
+            .iter()
+            .map(|reply| reply.as_ref().map_err(failure))
+            .collect();
+        assert_eq!(failures, [Err(Failure::NotSent); 2]);
+        for node in cluster.nodes() {
+            assert!(node.keys().expect("keys").is_empty());
+        }
+    }
+}

@@ -421,6 +421,27 @@ mod tests {
         assert_eq!(wire.sent(), [vec![0], vec![0, 0]]);
     }
 
+    #[tokio::test]
+    async fn a_job_that_goes_alone_does_not_wait_for_others() {
+        for (job, together) in [(job(), vec![1, 2]), (job().alone(), vec![1, 1, 1])] {
+            let wire = Wire::silent();
+            let runner = runner(&wire, Duration::from_secs(10));
+            busy(&runner, &wire).await;
+            let calls: Vec<_> = (0..2)
+                .map(|_| {
+                    let (runner, job) = (Arc::clone(&runner), job.clone());
+                    tokio::spawn(async move { runner.ask(&job).await })
+                })
+                .collect();
+            wire.may_reply.add_permits(1);
+            for call in calls {
+                assert_eq!(call.await.unwrap().expect("an answer"), 0);
+            }
+            let lengths: Vec<usize> = wire.sent().iter().map(Vec::len).collect();
+            assert_eq!(lengths, together, "{job:?}");
+        }
+    }
+
     /// After the first, calls fail without a wait: the server refused a connection a moment ago.
     #[tokio::test]
     async fn a_task_whose_calls_fail_at_once_lets_others_get_on() {

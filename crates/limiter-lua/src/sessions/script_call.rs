@@ -68,3 +68,21 @@ impl ScriptCall {
         if self.lists { job.alone() } else { job }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_goes_alone_and_changes_nothing() {
+        let call = ScriptCall::new(Script::Signals, [b"key".to_vec()], []);
+        for (call, said) in [
+            (call.clone(), (true, false)),
+            (call.clone().read_only(), (false, false)),
+            (call.listing(), (false, true)),
+        ] {
+            let job = call.job();
+            assert_eq!((job.writes(), job.goes_alone()), said);
+        }
+    }
+}
