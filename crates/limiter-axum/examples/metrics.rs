@@ -76,12 +76,6 @@ impl Metrics {
             Source::FailOpen,
             Source::FailClosed,
         ];
-        let undecided = [
-            Undecided::Skipped,
-            Undecided::NoKey,
-            Undecided::Forbidden,
-            Undecided::Misconfigured,
-        ];
         let kinds = ["unavailable", "overloaded", "full", "misconfigured"];
         let changes = ["done", "refused"];
         Self {
@@ -94,7 +88,7 @@ impl Metrics {
             undecided: Counter::new(
                 "limiter_undecided_total",
                 "what",
-                undecided.map(Undecided::as_str),
+                Undecided::ALL.iter().map(|what| what.as_str()),
             ),
             plan_changes: Counter::new("limiter_plan_changes_total", "outcome", changes),
         }
@@ -300,10 +294,22 @@ mod tests {
         let text = metrics(&app).await.unwrap();
         for line in [
             "limiter_undecided_total{what=\"no_key\"} 1",
+            "limiter_undecided_total{what=\"unlimited\"} 0",
             "limiter_plan_changes_total{outcome=\"refused\"} 1",
             "limiter_plan_changes_total{outcome=\"done\"} 1",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn whatever_a_layer_tells_is_counted() {
+        let metrics = Metrics::new();
+        for what in Undecided::ALL {
+            metrics.undecided.count(what.as_str());
+        }
+        let counted = metrics.text();
+        let counted = counted.lines().filter(|line| line.ends_with(" 1"));
+        assert_eq!(counted.count(), Undecided::ALL.len());
     }
 }

@@ -1,13 +1,14 @@
-//! [`Undecided`]: what became of a request that no plan decided.
+//! [`Undecided`]: what became of a request that no plan and no policy decided.
 
 use std::fmt;
 
 use crate::{Rejection, RejectionReason};
 
-/// What became of a request that no plan decided, so that no `Observer` of the limiter saw it.
+/// What became of a request that no plan, and no policy on attempts, decided, so that no `Observer` of the limiter saw it.
 ///
-/// For a counter of your own, by [`on_undecided`](crate::RateLimitLayerBuilder::on_undecided): a few names, fit for the labels of a
-/// metric; no key and no address.
+/// For a counter of your own, by [`RateLimitLayerBuilder::on_undecided`](crate::RateLimitLayerBuilder::on_undecided) and
+/// [`AbuseLayerBuilder::on_undecided`](crate::AbuseLayerBuilder::on_undecided): a few names, fit for the labels of a metric; no key
+/// and no address. An abuse layer has no lists, routes and costs, and says nothing of them.
 ///
 /// # Examples
 /// ```
@@ -22,7 +23,8 @@ pub enum Undecided {
     Skipped,
     /// The caller is on the list of who is never limited. It went on.
     Allowed,
-    /// The layer has no limit for its route. It went on; an extractor may still charge it, which the limiter decides.
+    /// The layer has no limit for its route, or counts only attempts of keys that the handler names. It went on; an extractor may
+    /// still charge or count it, which the limiter decides.
     Unlimited,
     /// It lacks what its limit goes by, and [`MissingKey::Skip`](crate::MissingKey::Skip) lets such requests pass. It went on.
     PassedWithoutKey,
@@ -37,6 +39,18 @@ pub enum Undecided {
 }
 
 impl Undecided {
+    /// Each of them: for counters that are to begin at 0.
+    pub const ALL: &'static [Self] = &[
+        Self::Skipped,
+        Self::Allowed,
+        Self::Unlimited,
+        Self::PassedWithoutKey,
+        Self::NoKey,
+        Self::Forbidden,
+        Self::CostTooLarge,
+        Self::Misconfigured,
+    ];
+
     /// Returns the name used in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -11,7 +11,7 @@ use tower_layer::Layer;
 use super::settings::AbuseSettings;
 use super::{AbuseService, AttemptOutcome, Counting};
 use crate::settings::Skip;
-use crate::{MissingKey, Rejection};
+use crate::{MissingKey, Rejection, Undecided};
 
 /// Counts attempts on a route, turns away who made too many, and forgives who gets it right.
 ///
@@ -74,6 +74,7 @@ impl AbuseLayer {
                 missing_key: MissingKey::default(),
                 skip: Skip::default(),
                 on_rejection: None,
+                on_undecided: None,
                 complaints: crate::complaints::Complaints::default(),
             },
         }
@@ -108,6 +109,7 @@ impl fmt::Debug for AbuseLayer {
 /// | [`missing_key`](Self::missing_key) | [`MissingKey::BadRequest`] |
 /// | [`skip_preflight`](Self::skip_preflight), [`skip_if`](Self::skip_if) | every request is an attempt |
 /// | [`on_rejection`](Self::on_rejection) | `application/problem+json` |
+/// | [`on_undecided`](Self::on_undecided) | nobody is told of requests that no policy decided |
 ///
 /// # Examples
 /// ```
@@ -192,6 +194,32 @@ impl AbuseLayerBuilder {
         answer: impl Fn(&Rejection) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
         self.settings.on_rejection = Some(Arc::new(answer));
+        self
+    }
+
+    /// Tells `tell` of each request that no policy decided: those without a key, and those that are skipped. What is counted or meets
+    /// a block, the limiter's `Observer` sees. It runs on the caller's path and should return at once.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use limiter_axum::{AbuseLayer, ClientIp, Undecided};
+    /// use limiter_core::AbuseGuard;
+    ///
+    /// static WITHOUT_ADDRESS: AtomicU64 = AtomicU64::new(0);
+    ///
+    /// fn counted(guard: AbuseGuard) -> AbuseLayer {
+    ///     let layer = AbuseLayer::builder(guard).key(ClientIp::peer());
+    ///     let layer = layer.on_undecided(|what| {
+    ///         if what == Undecided::NoKey {
+    ///             WITHOUT_ADDRESS.fetch_add(1, Ordering::Relaxed);
+    ///         }
+    ///     });
+    ///     layer.build()
+    /// }
+    /// ```
+    pub fn on_undecided(mut self, tell: impl Fn(Undecided) + Send + Sync + 'static) -> Self {
+        self.settings.on_undecided = Some(Arc::new(tell));
         self
     }
 

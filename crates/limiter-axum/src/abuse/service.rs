@@ -8,10 +8,10 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::ledger::Ledger;
-use super::settings::AbuseSettings;
+use super::settings::{AbuseSettings, Whose};
 use super::{AbuseFuture, Attempt, AttemptOutcome};
 use crate::entry::is_grpc;
-use crate::{Rejection, RejectionBody};
+use crate::{Rejection, RejectionBody, Undecided};
 
 /// A service whose requests are attempts. Made by [`AbuseLayer`](crate::AbuseLayer).
 #[derive(Clone)]
@@ -98,16 +98,19 @@ fn ledger_of(extensions: &http::Extensions) -> Arc<Ledger> {
 
 /// Lets the attempt of whoever the layer goes by in.
 async fn enter(attempt: &Attempt, parts: &http::request::Parts) -> Result<(), Rejection> {
-    if attempt.exempt {
-        return Ok(());
-    }
     let settings = &attempt.settings;
-    let key = settings
-        .key_of(parts)
-        .map_err(|rejection| settings.turned_away(rejection, attempt.grpc))?;
-    match key {
-        Some(key) => attempt.by(&key).await,
-        None => Ok(()),
+    let whose = if attempt.exempt {
+        Whose::Nobodys(Undecided::Skipped)
+    } else {
+        settings.whose(parts)
+    };
+    match whose {
+        Whose::Of(key) => attempt.by(&key).await,
+        Whose::Nobodys(what) => {
+            settings.tell(what);
+            Ok(())
+        }
+        Whose::Unclear(rejection) => Err(settings.unclear(rejection, attempt.grpc)),
     }
 }
 

@@ -8,8 +8,8 @@ use limiter_core::{AbuseGuard, Key, KeyResolver, Refusal};
 
 use super::AttemptOutcome;
 use crate::complaints::Complaints;
-use crate::settings::{OnRejection, Skip};
-use crate::{HttpRequest, MissingKey, Rejection};
+use crate::settings::{OnRejection, OnUndecided, Skip};
+use crate::{HttpRequest, MissingKey, Rejection, Undecided};
 
 /// What counts as an attempt, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -53,7 +53,17 @@ pub(crate) struct AbuseSettings {
     pub(crate) missing_key: MissingKey,
     pub(crate) skip: Skip,
     pub(crate) on_rejection: Option<OnRejection>,
+    pub(crate) on_undecided: Option<OnUndecided>,
     pub(crate) complaints: Complaints,
+}
+
+/// Whose attempt a request is.
+pub(super) enum Whose {
+    Of(Key),
+    /// The layer has no key, or lets requests without one pass.
+    Nobodys(Undecided),
+    /// That cannot be told, and the request is turned away.
+    Unclear(Rejection),
 }
 
 impl AbuseSettings {
@@ -74,14 +84,22 @@ impl AbuseSettings {
         }
     }
 
-    /// Finds whose attempt a request is: nobody's here if the layer has no key, or lets requests without one pass.
-    pub(super) fn key_of(&self, parts: &Parts) -> Result<Option<Key>, Rejection> {
+    /// Finds whose attempt a request is.
+    pub(super) fn whose(&self, parts: &Parts) -> Whose {
         let Some(resolver) = &self.key else {
-            return Ok(None);
+            return Whose::Nobodys(Undecided::Unlimited);
         };
         match resolver.resolve(&HttpRequest::new(parts)) {
-            Ok(key) => Ok(Some(key)),
-            Err(error) => Rejection::by_missing_key(&error, self.missing_key).map_or(Ok(None), Err),
+            Ok(key) => Whose::Of(key),
+            Err(error) => Rejection::by_missing_key(&error, self.missing_key)
+                .map_or(Whose::Nobodys(Undecided::PassedWithoutKey), Whose::Unclear),
+        }
+    }
+
+    /// Tells who keeps count of the requests that no policy decided.
+    pub(super) fn tell(&self, what: Undecided) {
+        if let Some(tell) = &self.on_undecided {
+            tell(what);
         }
     }
 
@@ -91,7 +109,15 @@ impl AbuseSettings {
         self.turned_away(Rejection::by_refusal(refusal, policy), grpc)
     }
 
-    pub(super) fn turned_away(&self, rejection: Rejection, grpc: bool) -> Rejection {
+    /// Makes the answer to a request of which it is not known whose attempt it is.
+    pub(super) fn unclear(&self, rejection: Rejection, grpc: bool) -> Rejection {
+        if let Some(what) = Undecided::of(&rejection) {
+            self.tell(what);
+        }
+        self.turned_away(rejection, grpc)
+    }
+
+    fn turned_away(&self, rejection: Rejection, grpc: bool) -> Rejection {
         self.complaints.about(&rejection);
         rejection.answered_with(self.on_rejection.as_ref(), grpc)
     }

@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::routing::get as on_get;
+use axum::routing::{get as on_get, post as on_post};
 use limiter_axum::{
-    AccessList, HeaderKeyResolver, Key, Limits, MissingKey, RateLimit, RateLimitLayer,
-    RateLimitLayerBuilder, Rejection, RouteRule, Undecided,
+    AbuseLayerBuilder, AccessList, HeaderKeyResolver, Key, Limits, MissingKey,
+    PathParameterKeyResolver, RateLimit, RateLimitLayer, RateLimitLayerBuilder, Rejection,
+    RouteRule, Undecided,
 };
 
+use crate::abuse::{AbuseBench, by_status};
 use crate::harness::{Bench, serve};
 
 /// What a layer told, in order.
@@ -34,6 +36,16 @@ impl Told {
                     .deny_key(key("leaked")),
             )
             .skip_path("/healthz")
+            .on_undecided(move |what| told.0.lock().unwrap().push(what))
+    }
+
+    /// A layer that counts the attempts of whoever has a key of the API.
+    fn abuse_builder(&self, bench: &AbuseBench) -> AbuseLayerBuilder {
+        let told = self.clone();
+        bench
+            .builder()
+            .key(HeaderKeyResolver::new("x-api-key"))
+            .skip_if(|request| request.headers.contains_key("x-probe"))
             .on_undecided(move |what| told.0.lock().unwrap().push(what))
     }
 
@@ -102,4 +114,62 @@ async fn who_passes_without_a_key_is_told_as_well() {
     let url = serve_with(layer).await;
     assert_eq!(status(&url, None).await, 200);
     assert_eq!(told.take(), [Undecided::PassedWithoutKey]);
+}
+
+#[tokio::test]
+async fn each_request_that_no_policy_decides_is_told_once_and_why() {
+    let (told, bench) = (Told::default(), AbuseBench::new());
+    let by_key = || told.abuse_builder(&bench);
+    let by_handler = {
+        let told = told.clone();
+        let layer = bench.builder();
+        layer.on_undecided(move |what| told.0.lock().unwrap().push(what))
+    };
+    let guarded = |layer: AbuseLayerBuilder| on_post(by_status).layer(layer.build());
+    let router = Router::new()
+        .route("/", guarded(by_key()))
+        .route("/open", guarded(by_key().missing_key(MissingKey::Skip)))
+        .route("/handler", guarded(by_handler))
+        .route(
+            "/wrong",
+            guarded(by_key().key(PathParameterKeyResolver::new("login"))),
+        );
+    let url = serve(router).await;
+    let alice = Some(("x-api-key", "alice"));
+    for (path, header, expected, what) in [
+        ("/", Some(("x-probe", "1")), 401, Some(Undecided::Skipped)),
+        ("/", None, 400, Some(Undecided::NoKey)),
+        ("/", Some(("x-api-key", "")), 400, Some(Undecided::NoKey)),
+        ("/open", None, 401, Some(Undecided::PassedWithoutKey)),
+        ("/handler", alice, 401, Some(Undecided::Unlimited)),
+        ("/wrong", alice, 500, Some(Undecided::Misconfigured)),
+        // What is decided, the limiter's observer sees.
+        ("/", alice, 401, None),
+        ("/", alice, 401, None),
+        ("/", alice, 429, None),
+    ] {
+        let mut request = reqwest::Client::new().post(format!("{url}{path}"));
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        let status = request.send().await.unwrap().status();
+        assert_eq!(status, expected, "{path} {header:?}");
+        assert_eq!(told.take(), Vec::from_iter(what), "{path} {header:?}");
+    }
+}
+
+#[test]
+fn names_are_those_of_metrics_and_each_is_one_of_all() {
+    let names: Vec<&str> = Undecided::ALL.iter().map(|what| what.as_str()).collect();
+    let expected = [
+        "skipped",
+        "allowed",
+        "unlimited",
+        "passed_without_key",
+        "no_key",
+        "forbidden",
+        "cost_too_large",
+        "misconfigured",
+    ];
+    assert_eq!(names, expected);
 }
