@@ -66,7 +66,8 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets where suppressing windows draw from. The secret of the table never comes from here.
+    /// Sets where suppressing windows draw from. It must not call the store, which draws with a lock held, and should return at once.
+    /// The secret of the table never comes from here.
     pub fn random(mut self, random: Arc<dyn RandomSource>) -> Self {
         self.random = Some(random);
         self
