@@ -1,0 +1,108 @@
+//! What a decision tells, and requests that are the caller's own mistake.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use limiter_core::mock::MockRateLimiterRepository;
+use limiter_core::{
+    CheckError, Cost, DefaultRateLimiter, InvalidRequest, RateLimiter, Reason, Source,
+};
+
+use crate::{admits, answering, denies, failing, key, names, registry, verdict};
+
+#[tokio::test]
+async fn an_allowed_decision_says_how_every_plan_stands() {
+    let store = answering(verdict(true, &[admits(9), admits(999)]));
+    let limiter = DefaultRateLimiter::new(registry(), store);
+    let decision = limiter
+        .check(&key(), &names(&["gold", "daily"]), Cost::ONE)
+        .await
+        .unwrap();
+    assert!(decision.is_allowed());
+    assert_eq!(
+        (decision.source(), decision.reason()),
+        (Source::Store, Reason::WithinLimits)
+    );
+    assert_eq!(
+        decision.to_string(),
+        "allowed (store, within_limits); gold: 9 of 10 left; daily: 999 of 1000 left"
+    );
+}
+
+#[tokio::test]
+async fn a_denial_names_the_plan_that_takes_longest_its_wait_and_what_is_free_then() {
+    let store = answering(verdict(false, &[denies(100, 1), denies(5_000, 3)]));
+    let limiter = DefaultRateLimiter::new(registry(), store);
+    let decision = limiter
+        .check(&key(), &names(&["gold", "daily"]), Cost::ONE)
+        .await
+        .unwrap();
+    let denial = decision.denial().unwrap();
+    assert_eq!(denial.plan.as_str(), "daily");
+    assert_eq!(
+        (denial.retry_after, denial.free_after_wait),
+        (Duration::from_secs(5), 3)
+    );
+    assert_eq!(decision.reason(), Reason::LimitExceeded);
+}
+
+#[tokio::test]
+async fn a_shadow_plan_is_never_named_as_the_one_that_denied() {
+    let store = answering(verdict(false, &[denies(100, 1), denies(5_000, 3)]));
+    let limiter = DefaultRateLimiter::new(registry(), store);
+    let decision = limiter
+        .check(&key(), &names(&["gold", "trial"]), Cost::ONE)
+        .await
+        .unwrap();
+    assert_eq!(decision.denial().unwrap().plan.as_str(), "gold");
+    assert!(
+        decision
+            .to_string()
+            .ends_with("trial: 0 of 5 left (shadow, would deny)")
+    );
+}
+
+#[tokio::test]
+async fn the_callers_own_errors_never_fail_open_and_reach_no_store() {
+    let untouched = Arc::new(MockRateLimiterRepository::new());
+    let limiter = DefaultRateLimiter::new(registry(), untouched);
+    let ask = |plans: &[&str], cost| {
+        let (key, plans) = (key(), names(plans));
+        let limiter = &limiter;
+        async move {
+            limiter
+                .check(&key, &plans, Cost::new(cost).unwrap())
+                .await
+                .unwrap_err()
+        }
+    };
+    assert!(matches!(
+        ask(&["glod"], 1).await,
+        CheckError::UnknownPlan(_)
+    ));
+    assert_eq!(
+        ask(&["gold"], 11).await.to_string(),
+        "cost 11 is more than plan gold can ever admit: spend at most 10, or raise the plan"
+    );
+    assert!(matches!(
+        ask(&[], 1).await,
+        CheckError::Request(InvalidRequest::NoPlans)
+    ));
+    assert!(matches!(
+        ask(&["gold", "GOLD"], 1).await,
+        CheckError::Request(InvalidRequest::DuplicatePlan { .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_request_that_the_store_refuses_never_fails_open() {
+    let limiter = DefaultRateLimiter::new(registry(), failing(|| InvalidRequest::NoPlans.into()));
+    let error = limiter
+        .check(&key(), &names(&["gold"]), Cost::ONE)
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        CheckError::Request(InvalidRequest::NoPlans)
+    ));
+}
