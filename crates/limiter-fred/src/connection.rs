@@ -1,7 +1,6 @@
 //! [`Connection`]: what calls are sent on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use fred::clients::Client;
 use fred::error::Error;
@@ -9,10 +8,7 @@ use fred::interfaces::ClientLike;
 use fred::types::config::{Options, Server};
 use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
 use futures_util::future::join_all;
-use limiter_lua::{Failure, Fault, Job, Redirect, Script};
-
-use crate::batch::{Batch, Group, grouped};
-use crate::error::{failure, is_of_several_slots};
+use limiter_lua::{Job, Redirect};
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
@@ -21,16 +17,12 @@ pub(crate) struct Connection {
     options: Options,
     /// The task of a client that the store made; it ends with the connection.
     task: Option<Arc<ConnectHandle>>,
-    /// Whether the server takes no batches: it is a lone node of a cluster, and wants the keys of a call in one slot.
-    has_slots: Arc<AtomicBool>,
 }
 
 /// One command, and what it is sent with.
 pub(crate) struct Command {
     pub(crate) verb: CustomCommand,
     pub(crate) args: Vec<Value>,
-    /// The script that is called by its name, and how many keys it has.
-    pub(crate) script: Option<(Script, u8)>,
 }
 
 impl Connection {
@@ -49,12 +41,11 @@ impl Connection {
             client,
             options,
             task: task.map(Arc::new),
-            has_slots: Arc::default(),
         }
     }
 
     /// Sends `command`, and returns its reply.
-    pub(crate) async fn send(&self, Command { verb, args, .. }: Command) -> Result<Value, Error> {
+    pub(crate) async fn send(&self, Command { verb, args }: Command) -> Result<Value, Error> {
         // The futures of fred are large, and would be moved with ours. Our own client is told all of this already, but for
         // where a cluster's key is.
         if self.task.is_some() && !self.is_cluster() {
@@ -65,51 +56,15 @@ impl Connection {
         Box::pin(client.custom(verb, args)).await
     }
 
-    /// Sends `commands` to one server in one go, and returns their replies. Calls of one script are sent as one.
+    /// Sends `commands` to one server in one go, and returns their replies.
     pub(crate) async fn send_all(&self, commands: Vec<Command>) -> Vec<Result<Value, Error>> {
-        let groups = grouped(commands).into_iter();
-        let replies = join_all(groups.map(|group| self.send_group(group))).await;
-        let mut replies = replies.concat();
-        replies.sort_by_key(|(place, _)| *place);
-        replies.into_iter().map(|(_, reply)| reply).collect()
-    }
-
-    /// Sends the commands of a group, and returns their replies with their places.
-    async fn send_group(&self, group: Group) -> Vec<(usize, Result<Value, Error>)> {
-        let script = group
-            .script
-            .filter(|_| !self.has_slots.load(Ordering::Relaxed));
-        let replies = match Batch::of(script, group.commands) {
-            Ok(batch) => self.send_batch(batch).await,
-            Err(commands) => self.send_each(commands).await,
-        };
-        group.places.into_iter().zip(replies).collect()
-    }
-
-    async fn send_each(&self, commands: Vec<Command>) -> Vec<Result<Value, Error>> {
         join_all(commands.into_iter().map(|command| self.send(command))).await
-    }
-
-    async fn send_batch(&self, batch: Batch) -> Vec<Result<Value, Error>> {
-        let mut reply = self.send(batch.command(false)).await;
-        if let Err(error) = &reply
-            && failure(error) == Failure::Reply(Fault::NoScript)
-        {
-            reply = self.send(batch.command(true)).await;
-        }
-        match &reply {
-            Err(error) if is_of_several_slots(error) => {
-                self.has_slots.store(true, Ordering::Relaxed);
-                self.send_each(batch.into_calls()).await
-            }
-            _ => batch.replies(reply),
-        }
     }
 
     /// Sends `command` to the node that another named.
     pub(crate) async fn send_to(
         &self,
-        Command { verb, args, .. }: Command,
+        Command { verb, args }: Command,
         node: &Redirect,
     ) -> Result<Value, Error> {
         let options = self.options_for(&verb, Some(node));
@@ -145,17 +100,15 @@ impl Connection {
 
 pub(crate) fn command(job: &Job<'_>, with_text: bool) -> Command {
     let hash = ClusterHash::Offset(job.key_at().into());
-    let mut args = Vec::with_capacity(8);
+    let mut args = Vec::with_capacity(3 + job.rest().len());
     if let Some(script) = job.script_arg(with_text) {
         args.extend([Value::from_static_str(script), i64::from(job.keys()).into()]);
     }
     args.push(bytes(job.key()));
     args.extend(job.rest().map(bytes));
-    let by_name = job.script_to_run().filter(|_| !with_text);
     Command {
         verb: CustomCommand::new_static(job.verb(with_text), hash, false),
         args,
-        script: by_name.map(|script| (script, job.keys())),
     }
 }
 

@@ -165,6 +165,14 @@ impl Driver for Dial {
         }
     }
 
+    fn reply_of_bytes(bytes: Vec<u8>) -> Value {
+        Value::Bytes(bytes.into())
+    }
+
+    fn error_reply(words: &str) -> Error {
+        Error::new(ErrorKind::Unknown, words.to_owned())
+    }
+
     fn failure(error: &Error) -> Failure {
         failure(error)
     }

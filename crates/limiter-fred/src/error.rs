@@ -23,11 +23,6 @@ pub(crate) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Returns whether the server refused a call because its keys are of several slots: it did not run.
-pub(crate) fn is_of_several_slots(error: &Error) -> bool {
-    reply(error).is_some_and(|(code, _)| code == "CROSSSLOT")
-}
-
 /// Returns code and words of an error that the server sent. fred hands on the whole line; its own errors do not begin
 /// with a word in capitals.
 fn reply(error: &Error) -> Option<(&str, &str)> {

@@ -2,7 +2,6 @@
 #![warn(clippy::pedantic)]
 
 mod attempts;
-mod batch;
 mod builder;
 mod connection;
 mod dial;

@@ -20,6 +20,8 @@ pub enum Fault {
     Demoted,
     /// The server lacks room. It did not run.
     Overloaded,
+    /// The keys of the call are in several slots of a cluster. It did not run.
+    SeveralSlots,
     /// The server is set up wrongly, or holds what it should not. It did not run.
     Misconfigured(&'static str),
     /// The server is set up wrongly, and refused a part of what the script does. The call took effect, if not all of it.
@@ -63,9 +65,7 @@ impl Fault {
                 Self::Misconfigured("give the user and password that the server knows")
             }
             "WRONGTYPE" => Self::Misconfigured("take a prefix that nothing else uses"),
-            "CROSSSLOT" => Self::Misconfigured(
-                "connect to a Redis Cluster as such, not through a proxy that regroups keys",
-            ),
+            "CROSSSLOT" => Self::SeveralSlots,
             "LIMITERSTATE" if detail.starts_with("unknown version") => Self::Misconfigured(
                 "let all nodes use the version of the library that wrote the state, or reset the key",
             ),
@@ -107,6 +107,10 @@ impl Fault {
                 StoreError::unavailable(Charge::Impossible, cause)
             }
             Self::Overloaded => StoreError::overloaded(Charge::Impossible, cause),
+            Self::SeveralSlots => StoreError::misconfigured(
+                "connect to a Redis Cluster as such, not through a proxy that regroups keys",
+                cause,
+            ),
             Self::Misconfigured(advice) => StoreError::misconfigured(advice, cause),
             Self::Partly(advice) => {
                 StoreError::misconfigured(advice, cause).with_charge(Charge::Possible)

@@ -76,11 +76,20 @@ static ALONE: LazyLock<[Written; COUNT]> = LazyLock::new(|| {
     ]
 });
 
+/// How the scripts ask for the time. In a batch it is asked for once.
+const TIME: &str = "redis.call('TIME')";
+const TIME_FOR_SHORT: &str = "call('TIME')";
+/// What stands before this line depends on no key. In a batch it is done once for all calls with the same arguments.
+const FOR_EACH_KEY: &str = "\n-- For each key\n";
+
 /// The same, for several calls at once.
 static IN_BATCHES: LazyLock<[Written; COUNT]> = LazyLock::new(|| {
     let in_batches = |alone: &Written| {
-        let text = include_str!("batch.lua").replace("<<script>>", &alone.text);
-        Written::from(text)
+        let script = alone.text.replace(TIME, "server_time()");
+        let script = script.replace(TIME_FOR_SHORT, "server_time()");
+        let (prepare, run) = script.split_once(FOR_EACH_KEY).unwrap_or(("", &script));
+        let batch = include_str!("batch.lua").replace("<<prepare>>", prepare);
+        Written::from(batch.replace("<<run>>", run))
     };
     ALONE.each_ref().map(in_batches)
 });
@@ -189,9 +198,17 @@ mod tests {
         let all = all.chain(Script::SESSIONS);
         for script in all {
             let text = script.batch_text();
-            let (before, after) = text.split_once(script.text()).expect("its own text");
-            assert!(before.starts_with("-- batch.lua: "), "{script:?}");
-            assert!(!before.contains("<<") && !after.contains("<<"));
+            assert!(text.starts_with("-- batch.lua: "), "{script:?}");
+            let of_its_own = script
+                .text()
+                .lines()
+                .filter(|line| !line.contains("'TIME'"));
+            for line in of_its_own {
+                assert!(text.contains(line), "{script:?}: {line}");
+            }
+            assert_eq!(script.text().matches("call('TIME')").count(), 1);
+            assert_eq!(text.matches("call('TIME')").count(), 1, "{text}");
+            assert_eq!(text.matches("or server_time()").count(), 1, "{text}");
             assert_ne!(script.batch_sha1(), script.sha1());
         }
     }

@@ -13,12 +13,15 @@
 -- TTL        as in chain.lua
 -- Numbers are doubles: all stay under 2^53 and whole; microseconds, never nanoseconds
 
-local key, call, read, write = KEYS[1], redis.call, struct.unpack, struct.pack
+local call, read, write = redis.call, struct.unpack, struct.pack
 local <<field$|, >>, seconds, micros = unpack(ARGV, 2)
 local <<period$, rest$, cost$|, >> = read('><<I4I5I5|>>', ARGV[1])
-local <<state$|, >> = unpack(call('HMGET', key, <<field$|, >>))
 local time = seconds and {seconds, micros} or call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now, told = time[1] * 1000000 + time[2], time[1] .. ' ' .. time[2]
+
+-- For each key
+local key = KEYS[1]
+local <<state$|, >> = unpack(call('HMGET', key, <<field$|, >>))
 local old_end, new_end, sign = 0, 0, '+'
 
 <<local seen$, debt$ = now, 0
@@ -56,4 +59,4 @@ if sign == '+' then
     end
   end
 end
-return time[1] .. ' ' .. time[2] .. sign .. <<(state$ or '\0')| .. >>
+return told .. sign .. <<(state$ or '\0')| .. >>

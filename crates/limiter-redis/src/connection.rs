@@ -62,12 +62,14 @@ impl Connection {
     }
 }
 
-/// Room for a call under two plans, so that the command does not grow bit by bit.
-const ARGS: usize = 8;
-const BYTES: usize = 192;
+/// Room for the name of the command, a script's name, the number of keys and the first key.
+const HEAD_ARGS: usize = 4;
+const HEAD_BYTES: usize = 96;
 
 pub(crate) fn command(job: &Job<'_>, with_text: bool) -> Cmd {
-    let mut command = Cmd::with_capacity(ARGS, BYTES);
+    // So that the command does not grow bit by bit.
+    let bytes: usize = job.rest().map(<[u8]>::len).sum();
+    let mut command = Cmd::with_capacity(HEAD_ARGS + job.rest().len(), HEAD_BYTES + bytes);
     command.arg(job.verb(with_text));
     if let Some(script) = job.script_arg(with_text) {
         command.arg(script).arg(job.keys());

@@ -206,6 +206,19 @@ impl Driver for Dial {
         }
     }
 
+    fn reply_of_bytes(bytes: Vec<u8>) -> Value {
+        Value::BulkString(bytes)
+    }
+
+    fn error_reply(words: &str) -> RedisError {
+        let line = format!("-{}\r\n", words.replace(['\r', '\n'], " "));
+        let reply = redis::parse_redis_value(line.as_bytes());
+        match reply.and_then(Value::extract_error) {
+            Err(error) => error,
+            Ok(_) => Self::lost(),
+        }
+    }
+
     fn failure(error: &RedisError) -> Failure {
         failure(error)
     }

@@ -50,6 +50,12 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// Returns a reply in the form that is the same for all clients.
     fn reply(reply: Self::Reply) -> Reply;
 
+    /// Returns the reply that consists of these bytes.
+    fn reply_of_bytes(bytes: Vec<u8>) -> Self::Reply;
+
+    /// Returns what the client says of an error that a server replied in these words, its code in front.
+    fn error_reply(words: &str) -> Self::Error;
+
     /// Tells what an error of [`send`](Self::send) means.
     fn failure(error: &Self::Error) -> Failure;
 

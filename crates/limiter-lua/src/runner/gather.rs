@@ -7,14 +7,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::Driver;
 use super::batch::Outcome;
 use super::deadline::Sent;
+use super::owned_job::OwnedJob;
 use super::waiting::{Next, Waiting};
+use super::{Driver, Job};
 
-/// The commands on one connection that wait to be sent together.
+/// The jobs on one connection that wait to be sent together.
 ///
-/// A lone command is sent at once. One that comes while others are under way waits for a turn: until every task has run that
+/// A lone job is sent at once. One that comes while others are under way waits for a turn: until every task has run that
 /// is ready on the thread of the first. All that came until then is written by one call of the system, and read by one. Should
 /// the thread not come to that, because a task blocks it or its runtime is not driven, whoever comes next sends what is
 /// overdue, or whoever [looks after it](Self::send_overdue).
@@ -39,22 +40,23 @@ impl<D: Driver> Gather<D> {
         }
     }
 
-    /// Sends a command on `connection`, alone or with others, and returns its reply. `sent` was told that the command is on
-    /// its way, and is told otherwise if the caller gives up before it is.
+    /// Does a job on `connection`, alone or with others, and returns its reply; its script goes with its text if so told.
+    /// `sent` was told that the job is on its way, and is told otherwise if the caller gives up before it is.
     ///
     /// # Cancel safety
-    /// A command that waits is not sent if its caller gives up.
+    /// A job that waits is not sent if its caller gives up.
     pub(super) async fn send(
         self: &Arc<Self>,
         connection: &mut D::Connection,
-        command: D::Command,
+        job: &Job<'_>,
+        with_text: bool,
         sent: &Sent,
     ) -> Result<D::Reply, D::Error> {
         let under_way = UnderWay::begin(&self.under_way);
         if under_way.is_alone {
-            return D::send(connection, command).await;
+            return D::send(connection, D::command(job, with_text)).await;
         }
-        let (number, answer) = self.join(connection, command);
+        let (number, answer) = self.join(connection, OwnedJob::of(job, with_text));
         let place = Place {
             gather: self,
             number,
@@ -65,7 +67,10 @@ impl<D: Driver> Gather<D> {
         place.end();
         match outcome {
             Ok(Outcome::Answered(reply)) => reply,
-            Ok(Outcome::Unsent(command)) => Box::pin(D::send(connection, command)).await,
+            Ok(Outcome::Unsent) => {
+                let command = D::command(job, with_text);
+                Box::pin(D::send(connection, command)).await
+            }
             Err(_) => Err(D::lost()),
         }
     }
@@ -81,10 +86,10 @@ impl<D: Driver> Gather<D> {
     fn join(
         self: &Arc<Self>,
         connection: &D::Connection,
-        command: D::Command,
+        job: OwnedJob,
     ) -> (u64, oneshot::Receiver<Outcome<D>>) {
         let (reply, answer) = oneshot::channel();
-        let (number, next) = self.waiting().add(command, reply);
+        let (number, next) = self.waiting().add(job, reply);
         // The lock is free again: a runtime that ends drops at once what is spawned on it, and a turn takes the lock then.
         match next {
             Next::Wait => {}
@@ -104,7 +109,7 @@ impl<D: Driver> Gather<D> {
     }
 }
 
-/// Counts a command until it is answered or given up.
+/// Counts a job until it is answered or given up.
 struct UnderWay<'a> {
     count: &'a AtomicUsize,
     is_alone: bool,
@@ -123,7 +128,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// The place of a command among those that wait. Dropped while it is kept, it takes the command back.
+/// The place of a job among those that wait. Dropped while it is kept, it takes the job back.
 struct Place<'a, D: Driver> {
     gather: &'a Gather<D>,
     number: u64,
@@ -132,7 +137,7 @@ struct Place<'a, D: Driver> {
 }
 
 impl<D: Driver> Place<'_, D> {
-    /// Ends the wait: the command is no longer there.
+    /// Ends the wait: the job is no longer there.
     fn end(mut self) {
         self.is_kept = false;
     }
@@ -149,7 +154,7 @@ impl<D: Driver> Drop for Place<'_, D> {
     }
 }
 
-/// The task that sends what waits, when its turn has come. Should its runtime end before, the commands are handed back.
+/// The task that sends what waits, when its turn has come. Should its runtime end before, the jobs are handed back.
 struct Turn<D: Driver>(Option<Arc<Gather<D>>>);
 
 impl<D: Driver> Turn<D> {
@@ -165,7 +170,7 @@ impl<D: Driver> Turn<D> {
 impl<D: Driver> Drop for Turn<D> {
     fn drop(&mut self) {
         if let Some(gather) = self.0.take() {
-            // Who gets a command back may come to the lock: it is free again when they do.
+            // Who gets a job back may come to the lock: it is free again when they do.
             let batch = gather.waiting().take();
             drop(batch);
         }
@@ -189,6 +194,20 @@ mod tests {
         Arc::new(Gather::with_turn(Duration::from_secs(30)))
     }
 
+    fn asking(number: u64) -> OwnedJob {
+        OwnedJob::of(&Job::command("GET", number.to_string().as_bytes()), false)
+    }
+
+    async fn send(
+        gather: &Arc<Gather<Tenfold>>,
+        wire: &mut Wire,
+        number: u64,
+        sent: &Sent,
+    ) -> Result<u64, Lost> {
+        let job = asking(number);
+        gather.send(wire, &job.job(), false, sent).await
+    }
+
     /// Sends each number from a task of its own.
     fn send_each(
         gather: &Arc<Gather<Tenfold>>,
@@ -201,7 +220,7 @@ mod tests {
             tasks.spawn(async move {
                 (
                     number,
-                    gather.send(&mut wire, number, &Sent::default()).await,
+                    send(&gather, &mut wire, number, &Sent::default()).await,
                 )
             });
         }
@@ -219,7 +238,7 @@ mod tests {
         let (gather, mut wire) = (gather(), Wire::silent().open());
         for number in 0..3 {
             assert_eq!(
-                gather.send(&mut wire, number, &Sent::default()).await,
+                send(&gather, &mut wire, number, &Sent::default()).await,
                 Ok(number * 10)
             );
         }
@@ -263,7 +282,7 @@ mod tests {
         sent.on(0);
         tokio::select! {
             biased;
-            _ = gather.send(&mut wire, 2, &sent) => unreachable!("nothing is answered"),
+            _ = send(&gather, &mut wire, 2, &sent) => unreachable!("nothing is answered"),
             () = std::future::ready(()) => {}
         }
         assert_eq!(sent.link(), None, "it did not leave");
@@ -307,7 +326,7 @@ mod tests {
         sent.on(0);
         tokio::select! {
             biased;
-            _ = gather.send(&mut wire, 2, &sent) => unreachable!("nothing is answered"),
+            _ = send(&gather, &mut wire, 2, &sent) => unreachable!("nothing is answered"),
             () = until_nothing_is_ready() => {}
         }
         assert_eq!(wire.sent(), [[1], [2]]);
@@ -326,7 +345,7 @@ mod tests {
         number: u64,
     ) -> oneshot::Receiver<Outcome<Tenfold>> {
         let _inside = runtime.enter();
-        gather.join(wire, number).1
+        gather.join(wire, asking(number)).1
     }
 
     #[test]
@@ -336,7 +355,7 @@ mod tests {
         let answer = join_on(&ended, &gather, &wire, 1);
         drop(ended);
         let outcome = lasting.block_on(answer);
-        assert!(matches!(outcome, Ok(Outcome::Unsent(1))));
+        assert!(matches!(outcome, Ok(Outcome::Unsent)));
         let full: Vec<_> = {
             let ended = one_thread();
             (0..32)
@@ -345,7 +364,7 @@ mod tests {
         };
         for answer in full {
             let outcome = lasting.block_on(answer);
-            assert!(matches!(outcome, Ok(Outcome::Unsent(_))));
+            assert!(matches!(outcome, Ok(Outcome::Unsent)));
         }
         assert!(wire.sent().is_empty());
     }
@@ -356,7 +375,7 @@ mod tests {
         let (sent_on, sent) = (wire.clone(), Sent::default());
         let (ended, lasting) = (one_thread(), one_thread());
         let _other = UnderWay::begin(&gather.under_way);
-        let mut call = pin!(gather.send(&mut wire, 2, &sent));
+        let mut call = pin!(send(&gather, &mut wire, 2, &sent));
         {
             let _inside = ended.enter();
             let mut nobody = Context::from_waker(Waker::noop());
@@ -377,9 +396,9 @@ mod tests {
             let handle = ended.handle().clone();
             drop(ended);
             let _inside = handle.enter();
-            let (_, answer) = gather.join(&wire, 1);
+            let (_, answer) = gather.join(&wire, asking(1));
             let outcome = one_thread().block_on(answer);
-            let _ = done.send(matches!(outcome, Ok(Outcome::Unsent(1))));
+            let _ = done.send(matches!(outcome, Ok(Outcome::Unsent)));
         });
         let is_handed_back = is_done.recv_timeout(Duration::from_secs(10));
         assert_eq!(is_handed_back, Ok(true));

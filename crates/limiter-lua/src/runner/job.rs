@@ -20,15 +20,17 @@ use crate::Script;
 pub struct Job<'a> {
     what: What,
     key: &'a [u8],
-    keys: u8,
+    keys: u16,
     args: SmallVec<[Cow<'a, [u8]>; 4]>,
     writes: bool,
     goes_alone: bool,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+pub(super) enum What {
     Script(Script),
+    /// Several calls of the script as one, as `batch.lua` takes them.
+    Batch(Script),
     Command(&'static str),
 }
 
@@ -45,7 +47,14 @@ impl<'a> Job<'a> {
         Self::new(What::Command(verb), key)
     }
 
-    fn new(what: What, key: &'a [u8]) -> Self {
+    /// Runs `script` for several calls, which have these keys.
+    pub(super) fn batch(script: Script, keys: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut keys = keys;
+        let job = Self::new(What::Batch(script), keys.next().unwrap_or_default());
+        keys.fold(job, Self::also_on)
+    }
+
+    pub(super) fn new(what: What, key: &'a [u8]) -> Self {
         Self {
             what,
             key,
@@ -61,6 +70,12 @@ impl<'a> Job<'a> {
     pub fn also_on(mut self, key: &'a [u8]) -> Self {
         self.keys = self.keys.saturating_add(1);
         self.arg(key)
+    }
+
+    /// Says how many of the keys and arguments are keys.
+    pub(super) const fn with_keys(mut self, keys: u16) -> Self {
+        self.keys = keys;
+        self
     }
 
     /// Adds an argument after the key.
@@ -94,8 +109,8 @@ impl<'a> Job<'a> {
     #[must_use]
     pub const fn verb(&self, with_text: bool) -> &'static str {
         match self.what {
-            What::Script(_) if with_text => "EVAL",
-            What::Script(_) => "EVALSHA",
+            What::Script(_) | What::Batch(_) if with_text => "EVAL",
+            What::Script(_) | What::Batch(_) => "EVALSHA",
             What::Command(verb) => verb,
         }
     }
@@ -106,31 +121,28 @@ impl<'a> Job<'a> {
         match self.what {
             What::Script(script) if with_text => Some(script.text()),
             What::Script(script) => Some(script.sha1()),
+            What::Batch(script) if with_text => Some(script.batch_text()),
+            What::Batch(script) => Some(script.batch_sha1()),
             What::Command(_) => None,
         }
     }
 
-    /// Returns the script to run, if it is one.
-    #[must_use]
-    pub const fn script_to_run(&self) -> Option<Script> {
-        match self.what {
-            What::Script(script) => Some(script),
-            What::Command(_) => None,
-        }
+    pub(super) const fn what(&self) -> What {
+        self.what
     }
 
     /// Returns how many arguments stand before the key.
     #[must_use]
     pub const fn key_at(&self) -> u8 {
         match self.what {
-            What::Script(_) => 2,
+            What::Script(_) | What::Batch(_) => 2,
             What::Command(_) => 0,
         }
     }
 
     /// Returns how many keys the job touches; those after the first begin the [`rest`](Self::rest).
     #[must_use]
-    pub const fn keys(&self) -> u8 {
+    pub const fn keys(&self) -> u16 {
         self.keys
     }
 
@@ -141,7 +153,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns what comes after the first key.
-    pub fn rest(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn rest(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.args.iter().map(AsRef::as_ref)
     }
 

@@ -78,14 +78,17 @@ impl<D: Driver> Live<D> {
         route: &Route,
         sent: &Sent,
     ) -> Result<D::Reply, D::Error> {
-        let command = D::command(job, route.with_text);
+        let (connection, with_text) = (&mut self.connection, route.with_text);
         match &route.redirect {
-            Some(node) => Box::pin(D::send_to(&mut self.connection, command, node)).await,
-            // What is sent together goes to one node.
-            None if job.goes_alone() || D::is_cluster(&self.connection) => {
-                D::send(&mut self.connection, command).await
+            Some(node) => {
+                let command = D::command(job, with_text);
+                Box::pin(D::send_to(connection, command, node)).await
             }
-            None => self.gather.send(&mut self.connection, command, sent).await,
+            // What is sent together goes to one node.
+            None if job.goes_alone() || D::is_cluster(connection) => {
+                D::send(connection, D::command(job, with_text)).await
+            }
+            None => self.gather.send(connection, job, with_text, sent).await,
         }
     }
 }

@@ -9,6 +9,8 @@ mod failure;
 mod gather;
 mod job;
 mod link;
+mod message;
+mod owned_job;
 mod pool;
 mod pool_sizing;
 mod reply;

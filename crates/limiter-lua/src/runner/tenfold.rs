@@ -55,8 +55,10 @@ impl Driver for Tenfold {
         Ok(self.0.clone())
     }
 
-    fn command(_: &Job<'_>, _: bool) -> u64 {
-        0
+    /// The number is the key.
+    fn command(job: &Job<'_>, _: bool) -> u64 {
+        let key = std::str::from_utf8(job.key()).unwrap_or_default();
+        key.parse().unwrap_or(0)
     }
 
     async fn send(wire: &mut Wire, command: u64) -> Result<u64, Lost> {
@@ -81,6 +83,14 @@ impl Driver for Tenfold {
 
     fn reply(reply: u64) -> Reply {
         Reply::Int(i64::try_from(reply).unwrap_or(0))
+    }
+
+    fn reply_of_bytes(_: Vec<u8>) -> u64 {
+        0
+    }
+
+    fn error_reply(_: &str) -> Lost {
+        Lost
     }
 
     fn failure(_: &Lost) -> Failure {

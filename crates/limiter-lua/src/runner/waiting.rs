@@ -1,18 +1,21 @@
-//! [`Waiting`]: the commands that wait to leave together.
+//! [`Waiting`]: the jobs that wait to leave together.
 
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use super::Driver;
 use super::batch::{Batch, Entry, Outcome};
+use super::owned_job::OwnedJob;
 
-/// How many commands leave together at most: the first is answered with the last, and while a server works on some, others
+/// How many jobs leave together at most: the first is answered with the last, and while a server works on some, others
 /// can be made ready.
 pub(super) const MOST: usize = 32;
 
-/// The commands that wait to leave together, in the order in which they came.
+/// The jobs that wait to leave together, in the order in which they came.
 #[derive(Debug)]
 pub(super) struct Waiting<D: Driver> {
     entries: Vec<Entry<D>>,
@@ -21,9 +24,11 @@ pub(super) struct Waiting<D: Driver> {
     /// How long a turn takes at most.
     turn: Duration,
     next_number: u64,
+    /// Whether the server is a lone node of a cluster, and wants the keys of a call in one slot.
+    has_slots: Arc<AtomicBool>,
 }
 
-/// What is to be done after a command came.
+/// What is to be done after a job came.
 pub(super) enum Next<D: Driver> {
     /// It waits for a turn that is under way.
     Wait,
@@ -40,22 +45,19 @@ impl<D: Driver> Waiting<D> {
             since: Instant::now(),
             turn,
             next_number: 0,
+            has_slots: Arc::default(),
         }
     }
 
-    /// Adds a command; returns its number, and what is to be done.
+    /// Adds a job; returns its number, and what is to be done.
     pub(super) fn add(
         &mut self,
-        command: D::Command,
+        job: OwnedJob,
         reply: oneshot::Sender<Outcome<D>>,
     ) -> (u64, Next<D>) {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
-        self.entries.push(Entry {
-            number,
-            command,
-            reply,
-        });
+        self.entries.push(Entry { number, job, reply });
         let next = match self.entries.len() {
             1 => {
                 self.since = Instant::now();
@@ -67,7 +69,7 @@ impl<D: Driver> Waiting<D> {
         (number, next)
     }
 
-    /// Takes the command of that number out, if it still waits.
+    /// Takes the job of that number out, if it still waits.
     pub(super) fn remove(&mut self, number: u64) -> Option<Entry<D>> {
         let is_it = |entry: &Entry<D>| entry.number == number;
         let place = self.entries.iter().position(is_it)?;
@@ -76,7 +78,7 @@ impl<D: Driver> Waiting<D> {
 
     /// Takes all of them.
     pub(super) fn take(&mut self) -> Batch<D> {
-        Batch::new(mem::take(&mut self.entries))
+        Batch::new(mem::take(&mut self.entries), Arc::clone(&self.has_slots))
     }
 
     /// Takes all of them if their turn does not come.

@@ -51,7 +51,7 @@ fn visit(nth: u32) -> Visit {
 
 /// Connects, and makes the scripts known in every form that is used.
 async fn warmed_up(store: &Store, plans: &[Plan]) {
-    for calls in [1, 4] {
+    for calls in [1, 8] {
         let warm = key("warm");
         let calls = (0..calls).map(|_| store.try_acquire(&warm, plans, Cost::ONE));
         for said in join_all(calls).await {
