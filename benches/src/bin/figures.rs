@@ -12,6 +12,8 @@ use limiter_benches::workload::Workload;
 use limiter_benches::{child, resident, shared_figures};
 
 const ROUNDS: usize = 9;
+/// Short turns, and many of them: what a host takes away meanwhile hits some of the rounds, not the median.
+const WEB_ROUNDS: usize = 199;
 
 /// Measures all areas, or those that are named: `memory`, `axum`, `redis`.
 fn main() -> std::io::Result<()> {
@@ -101,7 +103,7 @@ fn memory() -> std::io::Result<()> {
 
 fn web() -> std::io::Result<()> {
     eprintln!("an empty axum handler, beside tower_governor ...");
-    let web = WebContest::over_loopback(ROUNDS)?;
+    let web = WebContest::over_loopback(WEB_ROUNDS)?;
     tell(
         "axum.throughput_vs_bare",
         web.ratio(Web::Ours, Web::Bare),
