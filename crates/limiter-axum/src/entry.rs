@@ -1,7 +1,6 @@
 //! [`Entry`]: what becomes of a request when it comes in.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use http::request::Parts;
 use limiter_core::{CheckError, Decision, Key};
@@ -48,27 +47,43 @@ impl Settings {
         }
     }
 
-    /// Asks the limiter at once: with its store in memory it answers, and the request goes on without a detour. One that has to
-    /// wait is asked again by the response future, which tells it whom to wake.
+    /// Asks the limiter. With a store in process it answers at once, and the request goes on without a detour.
     fn ask(self: &Arc<Self>, key: Key, limit: &Arc<CheckedLimit>, grpc: bool) -> Entry {
-        let kept = limit.refund_failures.then(|| key.clone());
-        let mut check = Arc::clone(&self.limiter).check_detached(key, &limit.plans, limit.cost);
-        let polled = check.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let answer = self.limiter.check_at_once(&key, &limit.plans, limit.cost);
         // The commonest answer is looked at where it is: it is large.
-        if let Poll::Ready(Ok(decision)) = &polled
+        if let Some(Ok(decision)) = &answer
             && decision.is_allowed()
-            && kept.is_none()
+            && !limit.refund_failures
         {
             let own = Own::to_tell(self, limit, decision);
             return Entry::Admitted(Scope::new(Arc::clone(self), own, false, grpc));
         }
+        self.ask_further(answer, key, limit, grpc)
+    }
+
+    #[cold]
+    fn ask_further(
+        self: &Arc<Self>,
+        answer: Option<Result<Decision, CheckError>>,
+        key: Key,
+        limit: &Arc<CheckedLimit>,
+        grpc: bool,
+    ) -> Entry {
         let asked = Asked {
             settings: Arc::clone(self),
             limit: Arc::clone(limit),
-            key: kept,
+            key: limit.refund_failures.then(|| key.clone()),
             grpc,
         };
-        asked.entry(check, polled)
+        match answer.map(|answer| asked.answered(answer)) {
+            Some(Ok(scope)) => Entry::Admitted(scope),
+            Some(Err(rejection)) => Entry::Rejected(rejection),
+            None => {
+                let limiter = Arc::clone(&self.limiter);
+                let check = limiter.check_detached(key, &limit.plans, limit.cost);
+                Entry::Undecided(check, Box::new(asked))
+            }
+        }
     }
 
     #[cold]
@@ -79,15 +94,6 @@ impl Settings {
 }
 
 impl Asked {
-    #[cold]
-    fn entry(self, check: Check, polled: Poll<Result<Decision, CheckError>>) -> Entry {
-        match polled.map(|answer| self.answered(answer)) {
-            Poll::Ready(Ok(scope)) => Entry::Admitted(scope),
-            Poll::Ready(Err(rejection)) => Entry::Rejected(rejection),
-            Poll::Pending => Entry::Undecided(check, Box::new(self)),
-        }
-    }
-
     /// Lets the request go on, or turns it away.
     pub(crate) fn answered(
         &self,

@@ -11,8 +11,9 @@ use smallvec::SmallVec;
 
 use crate::chain::Chain;
 use crate::{
-    CheckError, Cost, Decision, Key, LocalStore, Observer, Outcome, Plan, PlanName, PlanRegistry,
-    RateLimiter, RateLimiterRepository, Source, StoreError, UnknownPlan, Verdict, check_request,
+    CheckError, Cost, Decision, InProcessRepository, Key, LocalStore, Observer, Outcome, Plan,
+    PlanName, PlanRegistry, RateLimiter, RateLimiterRepository, Source, StoreError, UnknownPlan,
+    Verdict, check_request,
 };
 
 /// What to do with a request when the store gives no verdict.
@@ -177,7 +178,7 @@ impl DefaultRateLimiter {
         cost: Cost,
     ) -> Result<Decision, CheckError> {
         let decision = match &self.policy {
-            FailurePolicy::FailOpen => Decision::without_store(Outcome::Allowed, Source::FailOpen),
+            FailurePolicy::FailOpen => let_pass(),
             FailurePolicy::FailClosed => turned_away(),
             FailurePolicy::Fallback(local) => {
                 let shares = local.shares(chain.plans());
@@ -187,6 +188,26 @@ impl DefaultRateLimiter {
                     |verdict| Decision::from_verdict(chain, &verdict),
                 )
             }
+        };
+        Ok(self.seen(decision))
+    }
+
+    /// Decides by `chain`, which was checked, on a store that never waits; `without_store` stands in for it if it fails.
+    #[inline]
+    fn decide_at_once(
+        &self,
+        store: &dyn InProcessRepository,
+        key: &Key,
+        chain: impl Chain,
+        cost: Cost,
+        without_store: fn() -> Decision,
+    ) -> Result<Decision, CheckError> {
+        let decision = match store.try_acquire_at_once(key, chain.plans(), cost) {
+            Ok(ref verdict) => Decision::from_verdict(chain, verdict),
+            Err(error) => match self.failed(error) {
+                CheckError::Store(_) => without_store(),
+                callers_own => return Err(callers_own),
+            },
         };
         Ok(self.seen(decision))
     }
@@ -224,6 +245,10 @@ fn checked<C: Chain>(found: Result<C, UnknownPlan>, cost: Option<Cost>) -> Resul
     Ok(chain)
 }
 
+fn let_pass() -> Decision {
+    Decision::without_store(Outcome::Allowed, Source::FailOpen)
+}
+
 fn turned_away() -> Decision {
     Decision::without_store(Outcome::Unavailable, Source::FailClosed)
 }
@@ -236,8 +261,33 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Result<Decision, CheckError> {
+        if let Some(answer) = self.check_at_once(key, plans, cost) {
+            return answer;
+        }
         let plans = checked(self.find(plans), Some(cost))?;
         Self::decide(self, key, plans, cost).await
+    }
+
+    fn check_at_once(
+        &self,
+        key: &Key,
+        plans: &[PlanName],
+        cost: Cost,
+    ) -> Option<Result<Decision, CheckError>> {
+        let store = self.repository.in_process()?;
+        let without_store = match self.policy {
+            FailurePolicy::FailOpen => let_pass,
+            FailurePolicy::FailClosed => turned_away,
+            // It may have to wait.
+            FailurePolicy::Fallback(_) => return None,
+        };
+        Some(if let [name] = plans {
+            checked(self.registry.find(name), Some(cost))
+                .and_then(|plan| self.decide_at_once(store, key, plan, cost, without_store))
+        } else {
+            checked(self.find(plans), Some(cost))
+                .and_then(|plans| self.decide_at_once(store, key, plans, cost, without_store))
+        })
     }
 
     fn check_detached(

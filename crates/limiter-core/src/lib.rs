@@ -49,9 +49,9 @@ pub use plan_name::{InvalidPlanName, PlanName};
 #[cfg(any(test, feature = "mock"))]
 pub use ports::mock;
 pub use ports::{
-    AbuseLimiter, AbuseRepository, Clock, KeyResolver, NoObserver, Observer, PlanRegistry,
-    RandomSource, RateLimiter, RateLimiterRepository, RequestSource, Sleep, Timer, UnknownPlan,
-    UnresolvedKey,
+    AbuseLimiter, AbuseRepository, Clock, InProcessRepository, KeyResolver, NoObserver, Observer,
+    PlanRegistry, RandomSource, RateLimiter, RateLimiterRepository, RequestSource, Sleep, Timer,
+    UnknownPlan, UnresolvedKey,
 };
 pub use request::{InvalidRequest, MAX_CHAIN, check_request};
 pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolver};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use limiter_core::math::{self, Draw};
 use limiter_core::{
-    Cost, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp, Verdict,
-    check_request,
+    Cost, InProcessRepository, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError,
+    Timestamp, Verdict, check_request,
 };
 
 use crate::at_first_poll::AtFirstPoll;
@@ -311,5 +311,20 @@ impl RateLimiterRepository for MemoryStore {
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         self.reset_sync(key, plans)
+    }
+
+    fn in_process(&self) -> Option<&dyn InProcessRepository> {
+        Some(self)
+    }
+}
+
+impl InProcessRepository for MemoryStore {
+    fn try_acquire_at_once(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        self.try_acquire_sync(key, plans, cost)
     }
 }

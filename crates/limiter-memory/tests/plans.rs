@@ -30,6 +30,21 @@ async fn a_call_that_is_never_polled_charges_nothing() {
     assert!(!acquire(&store, "user", &plans).admitted);
 }
 
+#[tokio::test]
+async fn calls_at_once_and_calls_that_are_awaited_spend_the_same_units() {
+    let (store, _clock) = store(100);
+    let (user, plans) = (key("user"), [plan("gold", "1/min burst 4")]);
+    let in_process = store.in_process().unwrap();
+    for remaining in [3, 1] {
+        let at_once = in_process.try_acquire_at_once(&user, &plans, Cost::ONE);
+        assert_eq!(at_once.unwrap().plans[0].remaining, remaining);
+        let awaited = store.try_acquire(&user, &plans, Cost::ONE).await.unwrap();
+        assert_eq!(awaited.plans[0].remaining, remaining - 1);
+    }
+    let denied = in_process.try_acquire_at_once(&user, &plans, Cost::ONE);
+    assert!(!denied.unwrap().admitted);
+}
+
 #[test]
 fn a_chain_is_charged_whole_or_not_at_all() {
     let (store, _clock) = store(100);

@@ -3,6 +3,7 @@
 mod abuse_limiter;
 mod abuse_repository;
 mod clock;
+mod in_process_repository;
 mod key_resolver;
 mod observer;
 mod plan_registry;
@@ -14,6 +15,7 @@ mod timer;
 pub use abuse_limiter::AbuseLimiter;
 pub use abuse_repository::AbuseRepository;
 pub use clock::Clock;
+pub use in_process_repository::InProcessRepository;
 pub use key_resolver::{KeyResolver, RequestSource, UnresolvedKey};
 pub use observer::{NoObserver, Observer};
 pub use plan_registry::{PlanRegistry, UnknownPlan};

@@ -49,6 +49,19 @@ pub trait RateLimiter: Send + Sync {
         cost: Cost,
     ) -> Result<Decision, CheckError>;
 
+    /// Does what [`check`](Self::check) does, without a future, if that never waits; if it may, nothing was asked of the store.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn check_at_once(
+        &self,
+        _key: &Key,
+        _plans: &[PlanName],
+        _cost: Cost,
+    ) -> Option<Result<Decision, CheckError>> {
+        None
+    }
+
     /// Does what [`check`](Self::check) does, as a future that borrows nothing: for callers that keep it beyond their own call,
     /// such as a tower service. Plans may be looked up before the future is polled; nothing is spent before.
     ///

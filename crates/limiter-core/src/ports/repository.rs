@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Cost, Key, Plan, StoreError, Verdict};
+use crate::{Cost, InProcessRepository, Key, Plan, StoreError, Verdict};
 
 /// Keeps limiter state where every node that shares it can reach it.
 ///
@@ -24,7 +24,6 @@ use crate::{Cost, Key, Plan, StoreError, Verdict};
 ///
 /// # Cancel safety
 /// A dropped call may still take effect, once. It never takes effect twice, and never leaves a half-made state.
-#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 #[async_trait]
 pub trait RateLimiterRepository: Send + Sync {
     /// Spends `cost` under `key` if every enforced plan of `plans` allows it.
@@ -67,4 +66,25 @@ pub trait RateLimiterRepository: Send + Sync {
     /// # Cancel safety
     /// A dropped call may still have reset what it names.
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError>;
+
+    /// Returns this store as one that never waits, if it is one: who asks it so saves a future for each request.
+    ///
+    /// A decorator MUST NOT answer for the store inside of it: it would be passed over.
+    fn in_process(&self) -> Option<&dyn InProcessRepository> {
+        None
+    }
+}
+
+#[cfg(any(test, feature = "mock"))]
+mockall::mock! {
+    /// A [`RateLimiterRepository`] that answers as it is told.
+    pub RateLimiterRepository {}
+
+    #[async_trait]
+    impl RateLimiterRepository for RateLimiterRepository {
+        async fn try_acquire(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+        async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+        async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+        async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError>;
+    }
 }

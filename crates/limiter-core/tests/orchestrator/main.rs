@@ -5,6 +5,7 @@
     reason = "a value that a test makes is good, or the test fails"
 )]
 
+mod at_once;
 mod breaker;
 mod decisions;
 mod detached;
