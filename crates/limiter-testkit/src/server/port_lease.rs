@@ -1,8 +1,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use tokio::net::TcpSocket;
 
 use super::ServerError;
 
@@ -81,7 +83,7 @@ impl PortLease {
         };
         let free = [port, port + BUS_OFFSET]
             .into_iter()
-            .all(|port| TcpListener::bind(loopback(port)).is_ok());
+            .all(|port| probe(port).is_ok());
         Ok(free.then_some(lease))
     }
 }
@@ -92,12 +94,23 @@ impl Drop for PortLease {
     }
 }
 
+/// Takes a port, unless something listens on it, and does not listen itself: a server that another thread starts at this moment
+/// inherits the socket until it runs its own program, and a port that is listened on cannot be listened on again.
+fn probe(port: u16) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(loopback(port))?;
+    Ok(socket)
+}
+
 fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -117,5 +130,12 @@ mod tests {
         let (dir, port) = (lease.path.parent().unwrap().to_path_buf(), lease.port());
         drop(lease);
         assert!(PortLease::try_port(&dir, port).unwrap().is_none());
+    }
+
+    #[test]
+    fn port_can_be_listened_on_while_a_child_still_has_what_it_was_tried_with() {
+        let lease = PortLease::acquire().unwrap();
+        let _inherited = probe(lease.port()).unwrap();
+        TcpListener::bind(lease.addr()).unwrap();
     }
 }
