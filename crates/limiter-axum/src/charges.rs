@@ -18,7 +18,7 @@ pub(crate) enum Own {
     #[default]
     Nothing,
     /// The client is told of it.
-    Told(Box<Fields>),
+    Told(Fields),
     /// It is given back if the request fails, and the client is told how it stands then.
     Kept(Arc<Charge>),
 }
@@ -28,7 +28,7 @@ impl Own {
     #[inline]
     pub(crate) fn to_tell(settings: &Settings, limit: &CheckedLimit, decision: &Decision) -> Self {
         let fields = limit.fields(decision, &settings.header_style);
-        fields.map_or(Self::Nothing, |fields| Self::Told(Box::new(fields)))
+        fields.map_or(Self::Nothing, Self::Told)
     }
 
     /// Keeps what may have to be given back.
