@@ -1,22 +1,25 @@
 //! [`Pauses`]: the longest call while many keys pass through a store that has room for a tenth of them.
 
+use std::hint::black_box;
 use std::time::Duration;
 
 use limiter_core::{Cost, Key, Plan};
 use limiter_memory::MemoryStore;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::workload::key;
 
 /// How many keys pass through.
 const PASSING: usize = 10_000_000;
 const ROOM: usize = 1_000_000;
-/// Calls are looked at in spans of so many.
+/// So many keys are made beforehand at a time.
 const SPAN: usize = 1_000;
 
 /// The longest call of a round, and the longest step of a loop that does nothing for as long.
 ///
-/// A call from which the system took the core away is no pause of the store: spans of a thousand calls in which that happened
-/// are left out. What a hypervisor takes is not told, so the idle loop says what to expect of the machine alone.
+/// Told by how long the thread was running, for itself or in the system: one thread alone waits for nobody, and what other
+/// processes or a hypervisor take away is no pause of the store. The system learns of the latter late, so that a part may be
+/// counted all the same; the idle loop says how much to expect.
 #[derive(Clone, Copy)]
 pub struct Pauses {
     /// The longest call while ten million keys pass: the median of the rounds.
@@ -46,46 +49,41 @@ impl Pauses {
 fn round(limit: &str) -> (Duration, Duration) {
     let store = MemoryStore::builder().max_keys(ROOM).build().unwrap();
     let plans = [Plan::new("gold", limit).unwrap()];
-    let clock = quanta::Clock::new();
-    let start = clock.now();
-    let keys = (0..PASSING).map(|nth| Key::new(key(nth)).unwrap());
-    let calls = keys.map(|key| {
-        let start = clock.now();
-        let _ = std::hint::black_box(store.try_acquire_sync(&key, &plans, Cost::ONE));
-        clock.now().duration_since(start)
-    });
-    let longest_call = longest(calls);
-    let took = clock.now().duration_since(start);
-    let steps = std::iter::from_fn(|| {
-        let step = clock.now();
-        (step.duration_since(start) < 2 * took).then(|| clock.now().duration_since(step))
-    });
-    (longest_call, longest(steps))
+    let (mut longest_call, start) = (Duration::ZERO, running());
+    for first in (0..PASSING).step_by(SPAN) {
+        let keys = (first..first + SPAN).map(|nth| Key::new(key(nth)).unwrap());
+        let keys: Vec<Key> = keys.collect();
+        let calls = keys.iter().map(|key| {
+            let _ = black_box(store.try_acquire_sync(key, &plans, Cost::ONE));
+        });
+        longest_call = longest_call.max(longest(calls));
+    }
+    let took = running() - start;
+    let end = running() + took;
+    (
+        longest_call,
+        longest((0..).map_while(|_: u64| (running() < end).then_some(()))),
+    )
 }
 
-/// Returns the longest of `times`, leaving out those around which the system took the core away.
-fn longest(mut times: impl Iterator<Item = Duration>) -> Duration {
-    let (mut longest, mut interruptions) = (Duration::ZERO, interruptions_so_far());
-    while let Some(of_span) = times.by_ref().take(SPAN).max() {
-        let so_far = interruptions_so_far();
-        if so_far == interruptions {
-            longest = longest.max(of_span);
-        }
-        interruptions = so_far;
+/// Returns how long the longest of `steps` kept the thread running.
+fn longest(steps: impl Iterator<Item = ()>) -> Duration {
+    let (mut longest, mut before) = (Duration::ZERO, running());
+    for () in steps {
+        let now = running();
+        longest = longest.max(now - before);
+        before = now;
     }
     longest
+}
+
+/// Returns how long this thread has been running.
+fn running() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-/// Returns how often this thread was made to leave its core, or `None` where the system does not tell.
-fn interruptions_so_far() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
-    line.trim().parse().ok()
 }
