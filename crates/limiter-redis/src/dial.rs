@@ -276,3 +276,24 @@ impl std::fmt::Debug for Dial {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_inside_a_batch_means_what_it_means_alone() {
+        let failure = |words| failure(&Dial::error_reply(words));
+        assert_eq!(failure("OOM no room"), Failure::Reply(Fault::Overloaded));
+        assert_eq!(
+            failure("READONLY a replica"),
+            Failure::Reply(Fault::Demoted)
+        );
+        let broken = "LIMITERSTATE unknown\r\n+OK\nversion";
+        assert!(matches!(
+            failure(broken),
+            Failure::Reply(Fault::Misconfigured(_))
+        ));
+        assert_eq!(failure(""), Failure::Reply(Fault::Unknown));
+    }
+}

@@ -142,6 +142,7 @@ fn replies_to_each<D: Driver>(mut replies: Vec<Reply>) -> Vec<Result<D::Reply, D
 
 #[cfg(test)]
 mod tests {
+    use super::super::tenfold::{Lost, Tenfold};
     use super::*;
 
     fn call(script: Script, key: &str, argument: &str) -> OwnedJob {
@@ -173,6 +174,17 @@ mod tests {
         assert_eq!(places(&jobs), (vec![0, 1, 2, 4, 3], vec![]));
         jobs.push(call(Script::Chain, "5", ""));
         assert_eq!(places(&jobs), (vec![0, 3], vec![vec![1, 2, 4, 5]]));
+    }
+
+    #[test]
+    fn reply_that_cannot_be_taken_apart_is_lost_to_all() {
+        let jobs = ["1", "2", "3", "4"].map(|key| call(Script::Chain, key, ""));
+        let messages = messages(&jobs, true);
+        let [Message::Batch(batch)] = &messages[..] else {
+            panic!("four calls are a batch")
+        };
+        assert_eq!(batch.replies::<Tenfold>(Ok(10)), [const { Err(Lost) }; 4]);
+        assert_eq!(batch.replies::<Tenfold>(Err(Lost)), [const { Err(Lost) }; 4]);
     }
 
     #[test]
