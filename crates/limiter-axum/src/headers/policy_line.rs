@@ -1,17 +1,21 @@
 //! [`PolicyLine`]: the field that hardly ever changes, kept as it was written.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use arc_swap::ArcSwapOption;
 use http::HeaderValue;
 use limiter_core::{Decision, Limit, PlanName};
 
 use super::{draft11, shown};
 
-/// The `RateLimit-Policy` of one limit, as it was last written: plans are replaced now and then, and told all the time.
+/// The `RateLimit-Policy` of one limit, as it was written: plans are replaced now and then, and told all the time.
+///
+/// Kept for the first few forms of the plans. Those after them are written for each response, which takes a little longer; to
+/// look at what never changes takes no lock.
 #[derive(Default)]
-pub(crate) struct PolicyLine(ArcSwapOption<Written>);
+pub(crate) struct PolicyLine([OnceLock<Written>; FORMS]);
+
+const FORMS: usize = 4;
 
 struct Written {
     plans: Vec<(PlanName, Limit)>,
@@ -21,18 +25,25 @@ struct Written {
 impl PolicyLine {
     /// Returns the line for `decision`.
     pub(super) fn of(&self, decision: &Decision) -> Option<HeaderValue> {
-        let written = self.0.load();
-        if let Some(written) = written.as_deref()
-            && written.tells(decision)
-        {
-            return Some(written.line.clone());
+        for form in &self.0 {
+            match form.get() {
+                Some(written) if written.tells(decision) => return Some(written.line.clone()),
+                Some(_) => {}
+                None => return Self::write(form, decision),
+            }
         }
+        draft11::policy_line(decision)
+    }
+
+    #[cold]
+    fn write(form: &OnceLock<Written>, decision: &Decision) -> Option<HeaderValue> {
         let line = draft11::policy_line(decision)?;
         let plans = shown(decision).map(|plan| (plan.name.clone(), plan.limit));
-        self.0.store(Some(Arc::new(Written {
+        // Whoever was faster has written their own.
+        let _ = form.set(Written {
             plans: plans.collect(),
             line: line.clone(),
-        })));
+        });
         Some(line)
     }
 }
@@ -50,8 +61,9 @@ impl Written {
 
 impl fmt::Debug for PolicyLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let written = self.0.load();
-        let line = written.as_ref().map(|written| &written.line);
-        f.debug_tuple("PolicyLine").field(&line).finish()
+        let written = self.0.iter().filter_map(OnceLock::get);
+        f.debug_list()
+            .entries(written.map(|written| &written.line))
+            .finish()
     }
 }

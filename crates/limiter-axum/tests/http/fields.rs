@@ -339,6 +339,12 @@ async fn plans_that_are_replaced_while_running_are_told_as_they_are() {
         "gold q=10 w=60",
         "a bad change changes nothing"
     );
+
+    for units in 30..40 {
+        plans.put(&Plan::new("gold", format!("fixed {units}/min").as_str()).unwrap());
+        let now = format!("gold q={units} w=60");
+        assert_eq!([told().await, told().await], [now.as_str(), &now]);
+    }
 }
 
 #[tokio::test]

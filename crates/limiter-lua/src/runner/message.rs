@@ -184,7 +184,10 @@ mod tests {
             panic!("four calls are a batch")
         };
         assert_eq!(batch.replies::<Tenfold>(Ok(10)), [const { Err(Lost) }; 4]);
-        assert_eq!(batch.replies::<Tenfold>(Err(Lost)), [const { Err(Lost) }; 4]);
+        assert_eq!(
+            batch.replies::<Tenfold>(Err(Lost)),
+            [const { Err(Lost) }; 4]
+        );
     }
 
     #[test]
