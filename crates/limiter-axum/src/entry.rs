@@ -58,11 +58,12 @@ impl Settings {
             let own = Own::to_tell(self, limit, decision);
             return Entry::Admitted(Scope::new(Arc::clone(self), own, false, grpc));
         }
-        self.ask_further(answer, key, limit, grpc)
+        self.settle(answer, key, limit, grpc)
     }
 
-    #[cold]
-    fn ask_further(
+    /// Does what is left to do with an answer, or asks a limiter that has to wait for its store.
+    #[inline(never)]
+    fn settle(
         self: &Arc<Self>,
         answer: Option<Result<Decision, CheckError>>,
         key: Key,

@@ -83,6 +83,16 @@ impl FredStoreBuilder {
         self
     }
 
+    /// Sends every call with its own keys alone. Otherwise, of calls of one script that are ready at the same time, 4 to 32 are one
+    /// call with the keys of all.
+    ///
+    /// Say so behind a proxy that spreads keys over several servers by the first key of a call, such as twemproxy or Envoy: the
+    /// other keys of a joint call would be kept where nobody looks for them. A Redis Cluster needs no such thing.
+    pub const fn with_calls_apart(mut self) -> Self {
+        self.settings.keeps_calls_apart = true;
+        self
+    }
+
     /// Sets where suppressing windows draw from.
     pub fn with_random(mut self, random: Arc<dyn RandomSource>) -> Self {
         self.settings.random = random;

@@ -6,8 +6,8 @@
 -- ARGV[1]    for each call, how many keys it has u8, the number of its list of arguments u8
 -- ARGV[2]    for each list, how many arguments it has u8
 -- ARGV[3..]  the lists, one after another. Calls whose arguments are the same, as those under one plan, share one
--- Reply      for each call its reply, or its error in the words in which a server would have sent it for the call alone; then
---            the numbers of those that failed, each u8
+-- Reply      for each call its reply, which is a text, or its error in the words in which a server would have sent it for the call
+--            alone; then the numbers of those that failed, each u8
 
 local moment
 local function server_time()
@@ -41,7 +41,7 @@ for i = 1, #calls / 2 do
   local keys, list = string.byte(calls, 2 * i - 1, 2 * i)
   local ran, reply = pcall(runs[list], keys == 1 and {KEYS[key]} or {unpack(KEYS, key, key + keys - 1)})
   key = key + keys
-  if not ran or type(reply) == 'table' then
+  if not ran or type(reply) ~= 'string' then
     reply, failed = words(reply), failed .. string.char(i)
   end
   replies[i] = reply

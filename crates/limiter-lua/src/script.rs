@@ -95,7 +95,7 @@ static IN_BATCHES: LazyLock<[Written; COUNT]> = LazyLock::new(|| {
 });
 
 impl Script {
-    /// Every script of the limiters, for those who load them beforehand.
+    /// Every script of the limiters, for those who load them beforehand: the text, and that of the batch.
     pub const ALL: [Self; 5] = [
         Self::OneTokenBucket,
         Self::TwoTokenBuckets,
@@ -209,6 +209,19 @@ mod tests {
             assert_eq!(script.text().matches("call('TIME')").count(), 1);
             assert_eq!(text.matches("call('TIME')").count(), 1, "{text}");
             assert_eq!(text.matches("or server_time()").count(), 1, "{text}");
+            let (_, prepared) = text.split_once("prepare(ARGV)\n").unwrap_or_default();
+            let prepared = prepared
+                .split("return function(KEYS)")
+                .next()
+                .unwrap_or_default();
+            let is_split = prepared.contains("server_time()");
+            let is_of_buckets = script.text().starts_with("-- token_buckets.lua");
+            assert_eq!(is_split, is_of_buckets, "{script:?}");
+            let code = prepared.lines().filter(|line| !line.starts_with("--"));
+            assert!(
+                !code.clone().any(|line| line.contains("KEYS")),
+                "{prepared}"
+            );
             assert_ne!(script.batch_sha1(), script.sha1());
         }
     }

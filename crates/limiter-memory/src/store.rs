@@ -35,7 +35,8 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 ///   was reclaimed, which is never too generous.
 ///
 /// Each operation is there twice: as [`RateLimiterRepository`] asks for it, and as a plain method (`..._sync`), which
-/// allocates nothing for one token bucket or fixed window.
+/// allocates nothing for one token bucket or fixed window. A limiter that has it as a [`RateLimiterRepository`] finds the plain way
+/// to decide by [`in_process`](RateLimiterRepository::in_process).
 ///
 /// # Examples
 /// ```

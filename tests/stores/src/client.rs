@@ -42,6 +42,21 @@ impl Client {
         timed(store, deadline)
     }
 
+    /// Makes a store that sends every call with its own keys alone.
+    pub fn store_apart(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Store {
+        let store: Store = match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_calls_apart();
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_calls_apart();
+                Arc::new(store.build().expect("a store"))
+            }
+        };
+        timed(store, deadline)
+    }
+
     /// Makes a store of attempts on `address`.
     pub fn attempts(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Attempts {
         match self {

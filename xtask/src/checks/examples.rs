@@ -1,6 +1,6 @@
 //! Every example of the workspace builds as its users build it, and runs to its end.
 
-use std::{collections::BTreeSet, env::consts::EXE_SUFFIX, process::Command};
+use std::{collections::BTreeMap, env::consts::EXE_SUFFIX, process::Command};
 
 use crate::{
     problem::Problem,
@@ -9,15 +9,7 @@ use crate::{
 };
 
 pub(crate) fn examples(workspace: &Workspace) -> Result<(), Problem> {
-    let packages = || {
-        workspace
-            .members()
-            .filter(|package| !of(package).is_empty())
-    };
-    if packages().next().is_none() {
-        return Err(Problem::CannotRun("no package has an example".to_owned()));
-    }
-    for package in packages() {
+    for package in workspace.members() {
         check(package)?;
     }
     // As the tests have built them: to build each with its own features takes several times as long as all of them run.
@@ -28,28 +20,36 @@ pub(crate) fn examples(workspace: &Workspace) -> Result<(), Problem> {
         "--examples",
     ]))?;
     let folder = workspace.target_directory.join("debug/examples");
-    for example in packages().flat_map(of) {
+    let mut examples = workspace.members().flat_map(of).peekable();
+    if examples.peek().is_none() {
+        return Err(Problem::CannotRun("no package has an example".to_owned()));
+    }
+    for example in examples {
         let name = format!("{}{EXE_SUFFIX}", example.name);
         run(&mut Command::new(folder.join(name)))?;
     }
     Ok(())
 }
 
-/// Builds the examples of a package with no more features than they ask for.
+/// Checks the examples of a package, each with no more features than it asks for.
 fn check(package: &Package) -> Result<(), Problem> {
-    let features = of(package).into_iter();
-    let features: BTreeSet<_> = features
-        .flat_map(|example| &example.required_features)
-        .map(String::as_str)
-        .collect();
-    let mut command = cargo(["check", "--package", &package.name, "--examples"]);
-    if !features.is_empty() {
-        command.args(["--features", &Vec::from_iter(features).join(",")]);
+    let mut by_features: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for example in of(package) {
+        let names = by_features.entry(example.required_features.join(","));
+        names.or_default().push(&example.name);
     }
-    run(&mut command)
+    for (features, names) in by_features {
+        let mut command = cargo(["check", "--package", &package.name]);
+        command.args(names.into_iter().flat_map(|name| ["--example", name]));
+        if !features.is_empty() {
+            command.args(["--features", &features]);
+        }
+        run(&mut command)?;
+    }
+    Ok(())
 }
 
-fn of(package: &Package) -> Vec<&Target> {
+fn of(package: &Package) -> impl Iterator<Item = &Target> {
     let is_example = |target: &&Target| target.kind.iter().any(|kind| kind == "example");
-    package.targets.iter().filter(is_example).collect()
+    package.targets.iter().filter(is_example)
 }

@@ -49,7 +49,8 @@ pub trait RateLimiter: Send + Sync {
         cost: Cost,
     ) -> Result<Decision, CheckError>;
 
-    /// Does what [`check`](Self::check) does, without a future, if that never waits; if it may, nothing was asked of the store.
+    /// Does what [`check`](Self::check) does, without a future, if that never waits. Returns `None`, having asked nothing of the
+    /// store, if it may have to wait.
     ///
     /// # Errors
     /// As [`check`](Self::check).

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::batch::Outcome;
 use super::deadline::Sent;
+use super::departure::Outcome;
 use super::owned_job::OwnedJob;
 use super::waiting::{Next, Waiting};
 use super::{Driver, Job};
@@ -29,14 +29,15 @@ pub(super) struct Gather<D: Driver> {
 const TURN: Duration = Duration::from_millis(1);
 
 impl<D: Driver> Gather<D> {
-    pub(super) fn new() -> Self {
-        Self::with_turn(TURN)
+    /// Makes one that sends several calls as one, or, if so told, keeps each call apart.
+    pub(super) fn new(keeps_apart: bool) -> Self {
+        Self::with_turn(TURN, keeps_apart)
     }
 
-    fn with_turn(turn: Duration) -> Self {
+    fn with_turn(turn: Duration, keeps_apart: bool) -> Self {
         Self {
             under_way: AtomicUsize::new(0),
-            waiting: Mutex::new(Waiting::new(turn)),
+            waiting: Mutex::new(Waiting::new(turn, keeps_apart)),
         }
     }
 
@@ -78,8 +79,8 @@ impl<D: Driver> Gather<D> {
     /// Sends what waits, if its turn does not come.
     pub(super) fn send_overdue(&self, connection: &D::Connection) {
         let overdue = self.waiting().take_overdue();
-        if let Some(batch) = overdue {
-            tokio::spawn(batch.send(connection.clone()));
+        if let Some(departure) = overdue {
+            tokio::spawn(departure.send(connection.clone()));
         }
     }
 
@@ -97,8 +98,8 @@ impl<D: Driver> Gather<D> {
                 let turn = Turn(Some(Arc::clone(self)));
                 tokio::spawn(turn.send(connection.clone()));
             }
-            Next::Leave(batch) => {
-                tokio::spawn(batch.send(connection.clone()));
+            Next::Leave(departure) => {
+                tokio::spawn(departure.send(connection.clone()));
             }
         }
         (number, answer)
@@ -161,8 +162,8 @@ impl<D: Driver> Turn<D> {
     async fn send(mut self, connection: D::Connection) {
         yield_now().await;
         if let Some(gather) = self.0.take() {
-            let batch = gather.waiting().take();
-            batch.send(connection).await;
+            let departure = gather.waiting().take();
+            departure.send(connection).await;
         }
     }
 }
@@ -171,8 +172,8 @@ impl<D: Driver> Drop for Turn<D> {
     fn drop(&mut self) {
         if let Some(gather) = self.0.take() {
             // Who gets a job back may come to the lock: it is free again when they do.
-            let batch = gather.waiting().take();
-            drop(batch);
+            let departure = gather.waiting().take();
+            drop(departure);
         }
     }
 }
@@ -191,7 +192,7 @@ mod tests {
 
     /// With turns so long that a crowded machine does not cut them short.
     fn gather() -> Arc<Gather<Tenfold>> {
-        Arc::new(Gather::with_turn(Duration::from_secs(30)))
+        Arc::new(Gather::with_turn(Duration::from_secs(30), false))
     }
 
     fn asking(number: u64) -> OwnedJob {
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn who_comes_later_sends_what_is_overdue() {
-        let gather = Arc::new(Gather::<Tenfold>::with_turn(Duration::ZERO));
+        let gather = Arc::new(Gather::<Tenfold>::with_turn(Duration::ZERO, false));
         let wire = Wire::silent().open();
         let (stuck, lasting) = (one_thread(), one_thread());
         let _other = UnderWay::begin(&gather.under_way);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::Script;
 
-/// One command on one key, or on several of one slot: a script or a command of the server's.
+/// One command on one key, or on several: a script or a command of the server's. On a cluster the keys are of one slot.
 ///
 /// # Examples
 /// ```

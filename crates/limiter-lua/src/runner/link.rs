@@ -21,6 +21,7 @@ pub(super) struct Link<D: Driver>(Arc<Shared<D>>);
 #[derive(Debug)]
 struct Shared<D: Driver> {
     driver: Arc<D>,
+    keeps_apart: bool,
     born: Instant,
     state: Mutex<State<D>>,
     /// Since when calls have gone unanswered, in microseconds after `born`; 0 while they are answered.
@@ -94,9 +95,10 @@ impl<D: Driver> Live<D> {
 }
 
 impl<D: Driver> Link<D> {
-    pub(super) fn new(driver: Arc<D>) -> Self {
+    pub(super) fn new(driver: Arc<D>, keeps_apart: bool) -> Self {
         Self(Arc::new(Shared {
             driver,
+            keeps_apart,
             born: Instant::now(),
             state: Mutex::new(State {
                 live: None,
@@ -264,7 +266,7 @@ impl<D: Driver> Shared<D> {
                 state.generation += 1;
                 state.live = Some(Live {
                     connection,
-                    gather: Arc::new(Gather::new()),
+                    gather: Arc::new(Gather::new(self.keeps_apart)),
                     generation: state.generation,
                 });
                 state.failed = None;
@@ -303,7 +305,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(10);
 
     fn link() -> Link<Tenfold> {
-        Link::new(Arc::new(Tenfold(Wire::silent().open())))
+        Link::new(Arc::new(Tenfold(Wire::silent().open())), false)
     }
 
     fn one_thread() -> Runtime {

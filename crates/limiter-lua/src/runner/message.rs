@@ -6,10 +6,14 @@ use std::iter;
 use crate::Script;
 
 use super::owned_job::OwnedJob;
+use super::waiting::MOST;
 use super::{Driver, Job, Reply};
 
 /// So many calls of a script are sent as one, if there are as many. Of fewer a server makes shorter work one by one.
 const FEWEST: usize = 4;
+
+/// A batch counts its calls by bytes.
+const _: () = assert!(MOST <= u8::MAX as usize);
 
 /// What a server is sent for the job at a place among several, or for those at some places.
 pub(super) enum Message<'a> {
@@ -68,6 +72,12 @@ impl<'a> ScriptBatch<'a> {
         self.calls.iter().map(|(place, _)| *place)
     }
 
+    /// Leaves out the calls that are not to be kept.
+    pub(super) fn keep(&mut self, kept: &[bool]) {
+        let mut kept = kept.iter();
+        self.calls.retain(|_| kept.next() == Some(&true));
+    }
+
     /// Returns the calls as messages of their own.
     pub(super) fn one_by_one(self) -> impl Iterator<Item = Message<'a>> {
         let calls = self.calls.into_iter();
@@ -120,7 +130,7 @@ impl<'a> ScriptBatch<'a> {
     }
 }
 
-/// Returns a number as a byte. Calls, keys and arguments are fewer.
+/// Returns a number as a byte: calls, keys and arguments are fewer.
 fn byte(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }

@@ -1,9 +1,9 @@
 //! What every client needs around the scripts: connections that are renewed, a deadline for each call, and the one rule of
 //! what may be sent again. An adapter brings its client as a [`Driver`] and gets a [`Runner`].
 
-mod batch;
 mod connections;
 mod deadline;
+mod departure;
 mod driver;
 mod failure;
 mod gather;

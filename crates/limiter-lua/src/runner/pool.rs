@@ -16,11 +16,16 @@ pub(super) struct Pool<D: Driver> {
 }
 
 impl<D: Driver> Pool<D> {
-    /// Makes a link of each driver, and of `first` in any case.
-    pub(super) fn new(first: Arc<D>, others: impl IntoIterator<Item = Arc<D>>) -> Self {
+    /// Makes a link of each driver, and of `first` in any case; they keep calls apart if so told.
+    pub(super) fn new(
+        first: Arc<D>,
+        others: impl IntoIterator<Item = Arc<D>>,
+        keeps_apart: bool,
+    ) -> Self {
+        let link = |driver| Link::new(driver, keeps_apart);
         Self {
-            first: Link::new(first),
-            others: others.into_iter().map(Link::new).collect(),
+            first: link(first),
+            others: others.into_iter().map(link).collect(),
             turn: AtomicUsize::new(0),
         }
     }

@@ -39,14 +39,15 @@ impl<D: Driver> Runner<D> {
     pub fn new(driver: D, settings: Settings) -> Self {
         let driver = Arc::new(driver);
         let others = (1..settings.connections.get()).map(|_| Arc::clone(&driver));
-        let pool = Pool::new(Arc::clone(&driver), others);
+        let pool = Pool::new(Arc::clone(&driver), others, settings.keeps_calls_apart);
         Self { pool, settings }
     }
 
     /// Makes a runner on connections that are there already, a driver for each.
     #[must_use]
     pub fn over(first: D, others: impl IntoIterator<Item = D>, settings: Settings) -> Self {
-        let pool = Pool::new(Arc::new(first), others.into_iter().map(Arc::new));
+        let others = others.into_iter().map(Arc::new);
+        let pool = Pool::new(Arc::new(first), others, settings.keeps_calls_apart);
         Self { pool, settings }
     }
 

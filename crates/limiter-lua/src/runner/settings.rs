@@ -19,6 +19,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// How many connections calls are spread over.
     pub connections: Connections,
+    /// Whether every call is sent with its own keys alone.
+    pub keeps_calls_apart: bool,
     /// The clock to decide by; the server's own if there is none.
     pub clock: Option<Arc<dyn Clock>>,
     /// Where suppressing windows draw from.
@@ -39,6 +41,7 @@ impl Default for Settings {
             deadline: Self::DEFAULT_DEADLINE,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             connections: Connections::ONE,
+            keeps_calls_apart: false,
             clock: None,
             random: Arc::new(SystemRandom),
         }

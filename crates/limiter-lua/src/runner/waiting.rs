@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use super::Driver;
-use super::batch::{Batch, Entry, Outcome};
+use super::departure::{Caller, Departure, Entry};
 use super::owned_job::OwnedJob;
 
 /// How many jobs leave together at most: the first is answered with the last, and while a server works on some, others
@@ -24,8 +22,8 @@ pub(super) struct Waiting<D: Driver> {
     /// How long a turn takes at most.
     turn: Duration,
     next_number: u64,
-    /// Whether the server is a lone node of a cluster, and wants the keys of a call in one slot.
-    has_slots: Arc<AtomicBool>,
+    /// Whether calls are not sent as one: the server wants the keys of a call in one slot, or the user wants it so.
+    keeps_apart: Arc<AtomicBool>,
 }
 
 /// What is to be done after a job came.
@@ -35,29 +33,29 @@ pub(super) enum Next<D: Driver> {
     /// It is the first: a turn begins.
     BeginTurn,
     /// They wait no longer.
-    Leave(Batch<D>),
+    Leave(Departure<D>),
 }
 
 impl<D: Driver> Waiting<D> {
-    pub(super) fn new(turn: Duration) -> Self {
+    pub(super) fn new(turn: Duration, keeps_apart: bool) -> Self {
         Self {
             entries: Vec::new(),
             since: Instant::now(),
             turn,
             next_number: 0,
-            has_slots: Arc::default(),
+            keeps_apart: Arc::new(AtomicBool::new(keeps_apart)),
         }
     }
 
     /// Adds a job; returns its number, and what is to be done.
-    pub(super) fn add(
-        &mut self,
-        job: OwnedJob,
-        reply: oneshot::Sender<Outcome<D>>,
-    ) -> (u64, Next<D>) {
+    pub(super) fn add(&mut self, job: OwnedJob, caller: Caller<D>) -> (u64, Next<D>) {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
-        self.entries.push(Entry { number, job, reply });
+        self.entries.push(Entry {
+            number,
+            job,
+            caller,
+        });
         let next = match self.entries.len() {
             1 => {
                 self.since = Instant::now();
@@ -77,12 +75,12 @@ impl<D: Driver> Waiting<D> {
     }
 
     /// Takes all of them.
-    pub(super) fn take(&mut self) -> Batch<D> {
-        Batch::new(mem::take(&mut self.entries), Arc::clone(&self.has_slots))
+    pub(super) fn take(&mut self) -> Departure<D> {
+        Departure::new(mem::take(&mut self.entries), Arc::clone(&self.keeps_apart))
     }
 
     /// Takes all of them if their turn does not come.
-    pub(super) fn take_overdue(&mut self) -> Option<Batch<D>> {
+    pub(super) fn take_overdue(&mut self) -> Option<Departure<D>> {
         let is_overdue = !self.entries.is_empty() && self.since.elapsed() >= self.turn;
         is_overdue.then(|| self.take())
     }

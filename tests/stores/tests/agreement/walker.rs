@@ -107,6 +107,11 @@ impl Walker {
         }
     }
 
+    /// Takes over the plans of another walker, of which there are as many.
+    pub(crate) fn take_plans_of(&mut self, other: &Self) {
+        self.plans.clone_from(&other.plans);
+    }
+
     /// Moves the clock to a moment that means something to this key.
     pub(crate) fn move_clock(&self, clock: &ManualClock, rng: &mut Rng) {
         let plan = self

@@ -16,6 +16,7 @@ const MOST_READS: u64 = 16;
 on_clients_and_old_servers_too! {
     calls_that_are_made_together_are_read_together
     each_call_gets_its_own_reply
+    calls_of_one_script_are_one_call_unless_kept_apart
     lone_node_of_a_cluster_answers_all
     visits_that_come_together_are_read_together
 }
@@ -34,6 +35,34 @@ async fn calls_that_are_made_together_are_read_together(client: Client, flavour:
     }
     let reads = reads(&server) - before;
     assert!(reads <= MOST_READS, "{reads} reads for {CALLS} calls");
+}
+
+/// Returns how many script calls the server has run.
+fn script_calls(server: &RedisServer) -> u64 {
+    let stats = server.info("commandstats").expect("stats");
+    let stat = stats.get("cmdstat_evalsha");
+    let calls = stat.and_then(|stat| stat.strip_prefix("calls=")?.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+async fn calls_of_one_script_are_one_call_unless_kept_apart(client: Client, flavour: Flavour) {
+    let (server, layout, joined) = started(client, flavour);
+    let apart = client.store_apart(&server.url(), &layout, PATIENT);
+    let plans = [bucket(100)];
+    let mut run = Vec::new();
+    for store in [&joined, &apart] {
+        warmed_up(store, &plans).await;
+        let before = script_calls(&server);
+        for said in all_at_once(store, &users(), &plans).await {
+            assert!(said.expect("an answer").admitted);
+        }
+        run.push(script_calls(&server) - before);
+    }
+    assert!(
+        run[0] <= MOST_READS,
+        "{run:?} calls of a script for {CALLS}"
+    );
+    assert_eq!(run[1], u64::from(CALLS));
 }
 
 async fn each_call_gets_its_own_reply(client: Client, flavour: Flavour) {
