@@ -155,17 +155,13 @@ async fn walk_together(
         plans.change(walker, rng);
         steps.push(walker.next(rng));
     }
-    // Half of them ask the same: what a script prepares for one it then uses for all of these.
-    if let Some((first, others)) = walkers.split_first_mut() {
-        let half = others.len() / 2;
-        for walker in others.iter_mut().take(half) {
+    // About half of them ask what the first does, each with a history of its own: what a script prepares serves all of these.
+    let (first, others) = walkers.split_first_mut().expect("several");
+    for (nth, walker) in (1..).zip(others) {
+        if rng.bool() {
             walker.take_plans_of(first);
+            steps[nth] = steps[0];
         }
-        let step = steps[0];
-        steps
-            .iter_mut()
-            .take(half + 1)
-            .for_each(|other| *other = step);
     }
     let (now, before) = (clock.now(), reads(ground.server));
     let asked = walkers.iter().zip(&steps);
