@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use limiter_core::RateLimiterRepository;
+use async_trait::async_trait;
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
 use limiter_memory::MemoryStore;
 use limiter_testkit::{ManualClock, ManualRandom, StoreUnderTest};
 
 struct Subject {
     store: Arc<MemoryStore>,
+    port: Arc<dyn RateLimiterRepository>,
     clock: ManualClock,
     random: ManualRandom,
 }
@@ -21,17 +23,54 @@ impl Subject {
             .clock(Arc::new(clock.clone()))
             .random(Arc::new(random.clone()))
             .build();
+        let store = Arc::new(store.unwrap());
         Self {
-            store: Arc::new(store.unwrap()),
+            port: store.clone(),
+            store,
             clock,
             random,
         }
+    }
+
+    fn asked_at_once(self) -> Self {
+        Self {
+            port: Arc::new(AtOnce(self.store.clone())),
+            ..self
+        }
+    }
+}
+
+/// Spends as those do who ask the store without a future.
+struct AtOnce(Arc<MemoryStore>);
+
+#[async_trait]
+impl RateLimiterRepository for AtOnce {
+    async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        let in_process = self.0.in_process().unwrap();
+        in_process.try_acquire_at_once(key, plans, cost)
+    }
+
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.0.peek(key, plans, cost).await
+    }
+
+    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.0.refund(key, plans, cost).await
+    }
+
+    async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        self.0.reset(key, plans).await
     }
 }
 
 impl StoreUnderTest for Subject {
     fn store(&self) -> Arc<dyn RateLimiterRepository> {
-        self.store.clone()
+        self.port.clone()
     }
 
     fn clock(&self) -> ManualClock {
@@ -52,3 +91,9 @@ impl StoreUnderTest for Subject {
 }
 
 limiter_testkit::store_laws!(Subject::new(100_000));
+
+mod at_once {
+    use super::*;
+
+    limiter_testkit::store_laws!(Subject::new(100_000).asked_at_once());
+}

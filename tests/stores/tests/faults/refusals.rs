@@ -54,7 +54,7 @@ async fn out_of_memory(stage: &Stage) {
     let server = stage.server();
     let (gold, store) = (
         bucket(1000),
-        stage.client.store(&server.url(), &layout(), DEADLINE),
+        stage.client.store(&server.url(), &layout(), PATIENT),
     );
     recovers(&store, &gold, RECOVERY).await;
     server

@@ -55,7 +55,7 @@ async fn user_without_permission(stage: &Stage) {
     let poor = "poor on >secret ~* +@connection +ping +hello +client";
     let server = stage.start(stage.builder().with_acl_user(poor));
     let address = server.url_as("poor", "secret");
-    let store = stage.client.store(&address, &layout(), DEADLINE);
+    let store = stage.client.store(&address, &layout(), PATIENT);
     let gold = bucket(10);
     let error = spend(&store, &key("ann"), &gold).await;
     let error = error.expect_err("no permission");

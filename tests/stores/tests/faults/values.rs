@@ -2,7 +2,7 @@
 
 use limiter_core::StoreError;
 use limiter_store_tests::{
-    DEADLINE, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers, spend,
+    PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers, spend,
 };
 use limiter_testkit::server::Reply;
 
@@ -16,7 +16,7 @@ faults_on_clients_and_servers! {
 async fn foreign_and_corrupt_values(stage: &Stage) {
     let server = stage.server();
     let layout = layout();
-    let store = stage.client.store(&server.url(), &layout, DEADLINE);
+    let store = stage.client.store(&server.url(), &layout, PATIENT);
     recovers(&store, &bucket(10), RECOVERY).await;
     let name = layout.name(&key("ann"));
     let limits = [
