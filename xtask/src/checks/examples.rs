@@ -20,33 +20,56 @@ pub(crate) fn examples(workspace: &Workspace) -> Result<(), Problem> {
         "--no-run",
     ]))?;
     let folder = workspace.target_directory.join("debug/examples");
-    let mut examples = workspace.members().flat_map(of).peekable();
-    if examples.peek().is_none() {
-        return Err(Problem::CannotRun("no package has an example".to_owned()));
+    let mut found = false;
+    for package in workspace.members() {
+        for example in of(package) {
+            found = true;
+            run(&mut if example.test {
+                // The tests have built its tests, and not itself.
+                command(
+                    "run",
+                    package,
+                    &example.required_features.join(","),
+                    [example],
+                )
+            } else {
+                Command::new(folder.join(format!("{}{EXE_SUFFIX}", example.name)))
+            })?;
+        }
     }
-    for example in examples {
-        let name = format!("{}{EXE_SUFFIX}", example.name);
-        run(&mut Command::new(folder.join(name)))?;
+    if found {
+        return Ok(());
     }
-    Ok(())
+    Err(Problem::CannotRun("no package has an example".to_owned()))
 }
 
 /// Checks the examples of a package, each with no more features than it asks for.
 fn check(package: &Package) -> Result<(), Problem> {
-    let mut by_features: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut by_features: BTreeMap<String, Vec<&Target>> = BTreeMap::new();
     for example in of(package) {
-        let names = by_features.entry(example.required_features.join(","));
-        names.or_default().push(&example.name);
+        let examples = by_features.entry(example.required_features.join(","));
+        examples.or_default().push(example);
     }
-    for (features, names) in by_features {
-        let mut command = cargo(["check", "--package", &package.name]);
-        command.args(names.into_iter().flat_map(|name| ["--example", name]));
-        if !features.is_empty() {
-            command.args(["--features", &features]);
-        }
-        run(&mut command)?;
+    for (features, examples) in by_features {
+        run(&mut command("check", package, &features, examples))?;
     }
     Ok(())
+}
+
+fn command<'a>(
+    verb: &str,
+    package: &Package,
+    features: &str,
+    examples: impl IntoIterator<Item = &'a Target>,
+) -> Command {
+    let mut command = cargo([verb, "--package", &package.name]);
+    for example in examples {
+        command.args(["--example", &example.name]);
+    }
+    if !features.is_empty() {
+        command.args(["--features", features]);
+    }
+    command
 }
 
 fn of(package: &Package) -> impl Iterator<Item = &Target> {
