@@ -56,7 +56,10 @@ async fn out_of_memory(stage: &Stage) {
         bucket(1000),
         stage.client.store(&server.url(), &layout(), PATIENT),
     );
+    // Whose calls are held to the usual deadline, whatever they are told before it.
+    let hasty = stage.client.store(&server.url(), &layout(), DEADLINE);
     recovers(&store, &gold, RECOVERY).await;
+    recovers(&hasty, &gold, RECOVERY).await;
     server
         .config_set("maxmemory-policy", "noeviction")
         .expect("set");
@@ -66,8 +69,11 @@ async fn out_of_memory(stage: &Stage) {
         .expect_err("no memory");
     assert!(matches!(error, StoreError::Overloaded { .. }), "{error:?}");
     assert!(!error.may_have_charged());
+    assert!(spend(&hasty, &key("ann"), &gold).await.is_err());
     server.config_set("maxmemory", "0").expect("set");
     recovers(&store, &gold, RECOVERY).await;
+    recovers(&hasty, &gold, RECOVERY).await;
+    assert_eq!(spent(&hasty, &key("ann"), &gold).await, 0);
     assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
 }
 

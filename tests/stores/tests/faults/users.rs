@@ -64,6 +64,9 @@ async fn user_without_permission(stage: &Stage) {
         "{error:?}"
     );
     assert!(!error.is_outage() && !error.may_have_charged());
+    // Held to the usual deadline, whatever it is told before it.
+    let hasty = stage.client.store(&address, &layout(), DEADLINE);
+    assert!(spend(&hasty, &key("ann"), &gold).await.is_err());
     grant(&server, "poor", PERMISSIONS.split(' '));
     recovers(&store, &gold, RECOVERY).await;
 }

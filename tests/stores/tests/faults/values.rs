@@ -2,7 +2,8 @@
 
 use limiter_core::StoreError;
 use limiter_store_tests::{
-    PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers, spend,
+    DEADLINE, PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers,
+    spend,
 };
 use limiter_testkit::server::Reply;
 
@@ -73,6 +74,9 @@ async fn foreign_and_corrupt_values(stage: &Stage) {
         "{error:?}"
     );
     assert!(!error.may_have_charged());
+    // Held to the usual deadline, whatever it is told before it.
+    let hasty = stage.client.store(&server.url(), &layout, DEADLINE);
+    assert!(spend(&hasty, &key("ann"), &bucket(10)).await.is_err());
     server.command(&[&b"DEL"[..], &name]).expect("taken away");
     let said = spend(&store, &key("ann"), &bucket(10)).await;
     assert_eq!(said.expect("well again").plans[0].remaining, 9);
