@@ -19,6 +19,7 @@ fn on(site: Site) -> SessionRig {
         let store = FredStore::builder(endpoint)
             .with_layout(tools.layout)
             .with_deadline(PATIENT)
+            .with_connect_timeout(PATIENT)
             .with_clock(Arc::new(tools.clock))
             .build_sessions(tags);
         store.expect("a store")

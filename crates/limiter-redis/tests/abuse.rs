@@ -97,6 +97,7 @@ fn without_a_clock_of_its_own_a_store_goes_by_the_servers_time() {
     let store = RedisStore::builder(address.parse::<Endpoint>().unwrap())
         .with_layout(layout.clone())
         .with_deadline(PATIENT)
+        .with_connect_timeout(PATIENT)
         .build()
         .unwrap();
     let tier = Tier::new("temp", 2, seconds(60)).blocking_for(seconds(90));

@@ -97,6 +97,7 @@ pub async fn spent(store: &Store, key: &Key, plan: &Plan) -> u32 {
                 "no answer in {PATIENT:?}: {error:?}"
             ),
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -13,7 +13,7 @@ use limiter_fred::fred::prelude::{Builder, ClientLike as _, Config};
 use limiter_lua::Connections;
 use limiter_redis::redis;
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, Store, bucket, key, layout, on_clients, recovers, spend,
+    Client, PATIENT, Store, bucket, key, layout, on_clients, recovers, spend,
 };
 use limiter_testkit::server::{Flavour, RedisServer};
 
@@ -70,7 +70,7 @@ async fn calls_are_spread_over_the_connections_and_stay_exact(client: Client) {
 
 async fn dead_connections_are_passed_over_and_renewed(client: Client) {
     let server = RedisServer::start(Flavour::Redis).expect("Redis starts");
-    let store = pooled(client, &server.url(), DEADLINE);
+    let store = pooled(client, &server.url(), PATIENT);
     let gold = bucket(100_000);
     recovers(&store, &gold, PATIENT).await;
     all_connections_are_used(&store, &gold, &server).await;

@@ -83,13 +83,15 @@ fn trusting(client: Client, address: &str, pem: &str) -> Result<Store, Box<dyn s
             let endpoint = address.parse::<limiter_redis::Endpoint>()?;
             let endpoint = endpoint.with_root_certificates(pem.as_bytes())?;
             let store = limiter_redis::RedisStore::builder(endpoint).with_layout(layout());
-            Arc::new(store.with_deadline(PATIENT).build()?)
+            let store = store.with_connect_timeout(PATIENT).with_deadline(PATIENT);
+            Arc::new(store.build()?)
         }
         Client::Fred => {
             let endpoint = address.parse::<limiter_fred::Endpoint>()?;
             let endpoint = endpoint.with_root_certificates(pem.as_bytes())?;
             let store = limiter_fred::FredStore::builder(endpoint).with_layout(layout());
-            Arc::new(store.with_deadline(PATIENT).build()?)
+            let store = store.with_connect_timeout(PATIENT).with_deadline(PATIENT);
+            Arc::new(store.build()?)
         }
     })
 }

@@ -24,6 +24,7 @@ pub fn on(site: Site) -> Rig {
         let store = RedisStore::builder(endpoint)
             .with_layout(tools.layout)
             .with_deadline(PATIENT)
+            .with_connect_timeout(PATIENT)
             .with_clock(Arc::new(tools.clock))
             .with_random(Arc::new(tools.random))
             .build();

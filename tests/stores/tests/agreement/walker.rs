@@ -47,6 +47,7 @@ fn store(client: Client, tools: Tools) -> Store {
             let store = RedisStore::builder(endpoint.expect("an address"))
                 .with_layout(tools.layout)
                 .with_deadline(PATIENT)
+                .with_connect_timeout(PATIENT)
                 .with_clock(clock)
                 .with_random(random);
             Arc::new(store.build().expect("a store"))
@@ -56,6 +57,7 @@ fn store(client: Client, tools: Tools) -> Store {
             let store = FredStore::builder(endpoint.expect("an address"))
                 .with_layout(tools.layout)
                 .with_deadline(PATIENT)
+                .with_connect_timeout(PATIENT)
                 .with_clock(clock)
                 .with_random(random);
             Arc::new(store.build().expect("a store"))

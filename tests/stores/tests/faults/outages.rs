@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use limiter_store_tests::{
-    DEADLINE, Stage, bucket, faults_on_clients_and_servers, key, layout, recovers, spend, spent,
+    DEADLINE, PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, recovers, spend,
+    spent,
 };
 use limiter_testkit::proxy::{Direction, Toxic};
 use tokio::time::sleep;
@@ -58,7 +59,7 @@ async fn calls_that_fail_at_once_let_others_get_on(stage: &Stage) {
                 tokio::task::yield_now().await;
             }
         });
-        let store = client.store(&address, &layout(), DEADLINE);
+        let store = client.store(&address, &layout(), PATIENT);
         let mut longest = 0;
         runtime.block_on(async {
             let (ann, gold, mut seen, mut since) = (key("ann"), bucket(10), 0, 0);

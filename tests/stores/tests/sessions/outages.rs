@@ -1,8 +1,8 @@
 //! Servers that are gone, hang, lose replies or forget scripts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use limiter_core::{StoreError, Timestamp};
 use limiter_sessions::{Anomaly, Label, NonceUse, SessionService, Severity};
@@ -46,13 +46,13 @@ async fn none_accepted_while_down(store: Sessions, kill: impl FnOnce()) {
     const CALLERS: u32 = 8;
     connected(&store).await;
     let service = Arc::new(SessionService::on(store));
-    let is_down = Arc::new(AtomicBool::new(false));
-    let stop = Arc::new(AtomicBool::new(false));
+    let [is_down, stop] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
+    let [accepted, refused] = std::array::from_fn(|_| Arc::new(AtomicU32::new(0)));
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
             let (service, is_down, stop) = (service.clone(), is_down.clone(), stop.clone());
+            let (accepted, refused) = (accepted.clone(), refused.clone());
             tokio::spawn(async move {
-                let (mut before, mut during) = (0_u32, 0_u32);
                 for nth in 0.. {
                     if stop.load(Ordering::SeqCst) {
                         break;
@@ -62,27 +62,31 @@ async fn none_accepted_while_down(store: Sessions, kill: impl FnOnce()) {
                     let verdict = service.verify_nonce(&scope, &nonce).await;
                     if began_down {
                         assert!(!verdict.is_accepted(), "accepted while down");
-                        during += 1;
-                    } else {
-                        before += u32::from(verdict.is_accepted());
+                        refused.fetch_add(1, Ordering::SeqCst);
+                    } else if verdict.is_accepted() {
+                        accepted.fetch_add(1, Ordering::SeqCst);
                     }
                 }
-                (before, during)
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    reaches(&accepted, 100).await;
     kill();
     is_down.store(true, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    reaches(&refused, 100).await;
     stop.store(true, Ordering::SeqCst);
-    let (mut before, mut during) = (0, 0);
     for caller in callers {
-        let (accepted, refused) = caller.await.expect("no caller panics");
-        before += accepted;
-        during += refused;
+        caller.await.expect("no caller panics");
     }
-    assert!(before > 0 && during > 0, "{before} before, {during} during");
+}
+
+/// Waits until so many were counted.
+async fn reaches(count: &AtomicU32, enough: u32) {
+    let began = Instant::now();
+    while count.load(Ordering::SeqCst) < enough {
+        assert!(began.elapsed() < PATIENT, "{count:?} of {enough}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// A nonce whose reply was lost is an error, and used up: sending it again is a replay.
@@ -124,14 +128,12 @@ async fn observed_once_although_the_reply_was_lost(stage: &Stage) {
 /// Whatever is asked of a server that hangs, the answer is an error, in time.
 async fn calls_end_by_their_deadline_on_a_server_that_hangs(stage: &Stage) {
     let server = stage.server();
-    let store = stage.client.sessions(&server.url(), &layout(), DEADLINE);
+    let layout = layout();
+    let store = stage.client.sessions(&server.url(), &layout, DEADLINE);
     connected(&store).await;
-    let id = store
-        .observe(&visit(), KEEP)
-        .await
-        .expect("an answer")
-        .session
-        .id;
+    let patient = stage.client.sessions(&server.url(), &layout, PATIENT);
+    let seen = patient.observe(&visit(), KEEP).await;
+    let id = seen.expect("an answer").session.id;
     let (bots, visit) = (Label::new("bots").expect("a label"), visit());
     let anomaly = Anomaly::new(Severity::Low, bots.clone());
     server.pause().expect("the server pauses");
