@@ -1,7 +1,9 @@
 //! [`Entry`]: what becomes of a request when it comes in.
 
+use std::mem;
 use std::sync::Arc;
 
+use http::Response;
 use http::request::Parts;
 use limiter_core::{CheckError, Decision, Key};
 
@@ -15,11 +17,17 @@ use crate::{Rejection, Undecided};
 /// What becomes of a request when it comes in.
 pub(crate) enum Entry {
     /// It goes on.
-    Admitted(Arc<Scope>),
+    Admitted(Admitted),
     /// It is turned away.
     Rejected(Rejection),
     /// The limiter has to wait for its store.
     Undecided(Check, Box<Asked>),
+}
+
+/// A request that goes on.
+pub(crate) struct Admitted {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) own: Own,
 }
 
 /// What the limiter was asked about a request.
@@ -29,6 +37,25 @@ pub(crate) struct Asked {
     /// Who is charged, if that is to be given back after a failure.
     key: Option<Key>,
     grpc: bool,
+}
+
+impl Admitted {
+    /// Says whether nothing is left to do once the request is answered but to tell the client of the layer's own decision.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        !matches!(self.own, Own::Kept(_)) && !self.scope.has_charges()
+    }
+
+    /// Tells the client how it stands after the layer's own decision.
+    #[inline]
+    pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
+        if let Own::Told(_) = self.own
+            && let Ok(response) = result
+            && let Own::Told(fields) = mem::take(&mut self.own)
+        {
+            fields.write(response.status(), response.headers_mut());
+        }
+    }
 }
 
 impl Settings {
@@ -55,8 +82,10 @@ impl Settings {
             && decision.is_allowed()
             && !limit.refund_failures
         {
-            let own = Own::to_tell(self, limit, decision);
-            return Entry::Admitted(Scope::new(Arc::clone(self), own, false, grpc));
+            return Entry::Admitted(Admitted {
+                scope: Scope::new(Arc::clone(self), false, grpc),
+                own: Own::to_tell(self, limit, decision),
+            });
         }
         self.settle(answer, key, limit, grpc)
     }
@@ -77,7 +106,7 @@ impl Settings {
             grpc,
         };
         match answer.map(|answer| asked.answered(answer)) {
-            Some(Ok(scope)) => Entry::Admitted(scope),
+            Some(Ok(admitted)) => Entry::Admitted(admitted),
             Some(Err(rejection)) => Entry::Rejected(rejection),
             None => {
                 let limiter = Arc::clone(&self.limiter);
@@ -90,7 +119,10 @@ impl Settings {
     #[cold]
     fn enter_uncharged(self: &Arc<Self>, what: Undecided, exempt: bool, grpc: bool) -> Entry {
         self.tell(what);
-        Entry::Admitted(Scope::new(Arc::clone(self), Own::Nothing, exempt, grpc))
+        Entry::Admitted(Admitted {
+            scope: Scope::new(Arc::clone(self), exempt, grpc),
+            own: Own::Nothing,
+        })
     }
 }
 
@@ -99,15 +131,15 @@ impl Asked {
     pub(crate) fn answered(
         &self,
         answer: Result<Decision, CheckError>,
-    ) -> Result<Arc<Scope>, Rejection> {
+    ) -> Result<Admitted, Rejection> {
         let rejection = match answer {
             Ok(decision) if decision.is_allowed() => {
                 let own = match self.key.clone() {
                     Some(key) => Own::to_settle(key, &self.limit, decision),
                     None => Own::to_tell(&self.settings, &self.limit, &decision),
                 };
-                let settings = Arc::clone(&self.settings);
-                return Ok(Scope::new(settings, own, false, self.grpc));
+                let scope = Scope::new(Arc::clone(&self.settings), false, self.grpc);
+                return Ok(Admitted { scope, own });
             }
             Ok(decision) => Rejection::by_decision(decision),
             Err(error) => Rejection::by_error(&error),

@@ -1,5 +1,6 @@
 //! [`ResponseFuture`]: a request on its way through the layer.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -11,8 +12,8 @@ use tower_service::Service;
 
 use crate::RejectionBody;
 use crate::charges::Charges;
-use crate::entry::Asked;
-use crate::scope::{Scope, show};
+use crate::entry::{Admitted, Asked};
+use crate::scope::show;
 use crate::settings::Settings;
 
 pin_project! {
@@ -36,7 +37,7 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            scope: Arc<Scope>,
+            admitted: Admitted,
         },
         Refunding {
             refund: Boxed<Charges>,
@@ -77,9 +78,9 @@ where
     }
 
     /// Waits for a response.
-    pub(crate) const fn serve(response: S::Future, scope: Arc<Scope>) -> Self {
+    pub(crate) const fn serve(response: S::Future, admitted: Admitted) -> Self {
         Self {
-            step: Step::Serving { response, scope },
+            step: Step::Serving { response, admitted },
         }
     }
 
@@ -104,18 +105,16 @@ where
         let mut step = self.project().step;
         loop {
             let next = match step.as_mut().project() {
-                StepProjection::Serving { response, scope } => {
+                StepProjection::Serving { response, admitted } => {
                     let mut polled = response.poll(context);
                     let Poll::Ready(result) = &mut polled else {
                         return polled;
                     };
-                    if !scope.has_more_to_settle() {
-                        if let Ok(response) = result {
-                            scope.tell(response.status(), response.headers_mut());
-                        }
+                    if admitted.is_settled() {
+                        admitted.tell(result);
                         return polled;
                     }
-                    settled::<S, B, R>(scope, ready!(polled))
+                    settled::<S, B, R>(admitted, ready!(polled))
                 }
                 StepProjection::Deciding { check, next } => ready!(decided(check, next, context)),
                 StepProjection::Refunding {
@@ -162,11 +161,11 @@ where
         mut request,
     } = *next;
     Poll::Ready(match asked.answered(answer) {
-        Ok(scope) => {
-            show(&scope, request.extensions_mut());
+        Ok(admitted) => {
+            show(&admitted.scope, request.extensions_mut());
             Step::Serving {
                 response: ready.call(request),
-                scope,
+                admitted,
             }
         }
         Err(rejection) => Step::Answered {
@@ -178,12 +177,18 @@ where
 /// Tells the client of all that the request was charged, or gives back first what is due.
 #[cold]
 #[inline(never)]
-fn settled<S, B, R>(scope: &Scope, mut result: Result<Response<R>, S::Error>) -> StepOf<S, B, R>
+fn settled<S, B, R>(
+    admitted: &mut Admitted,
+    mut result: Result<Response<R>, S::Error>,
+) -> StepOf<S, B, R>
 where
     S: Service<Request<B>>,
 {
-    let settings = Arc::clone(&scope.settings);
-    let charges = scope.take_all();
+    let settings = Arc::clone(&admitted.scope.settings);
+    let charges = Charges {
+        own: mem::take(&mut admitted.own),
+        inside: admitted.scope.take_charges(),
+    };
     let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
     if failed && charges.are_due_back() {
         return Step::Refunding {

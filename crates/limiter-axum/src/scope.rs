@@ -3,32 +3,21 @@
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use http::{Extensions, HeaderMap, StatusCode};
+use http::Extensions;
 
 use crate::charge::Charge;
-use crate::charges::{Charges, Own};
 use crate::settings::Settings;
 
 /// One request under one layer, shared between the layer and the extractors inside of it.
 pub(crate) struct Scope {
     pub(crate) settings: Arc<Settings>,
-    own: Mutex<Own>,
     /// Nothing is charged to it.
     #[cfg(feature = "axum")]
     pub(crate) exempt: bool,
     #[cfg(feature = "axum")]
     pub(crate) grpc: bool,
-    left: Left,
     /// What was charged inside of the layer. Most requests have nothing, and need no lock to know it.
     inside: OnceLock<Mutex<Vec<Arc<Charge>>>>,
-}
-
-/// What is left to do of the layer's own charge: known without a lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    ToTell,
-    ToSettle,
 }
 
 /// Lets extractors find the scope of the request.
@@ -41,18 +30,12 @@ pub(crate) fn show(scope: &Arc<Scope>, extensions: &mut Extensions) {
 
 impl Scope {
     #[inline]
-    pub(crate) fn new(settings: Arc<Settings>, own: Own, exempt: bool, grpc: bool) -> Arc<Self> {
+    pub(crate) fn new(settings: Arc<Settings>, exempt: bool, grpc: bool) -> Arc<Self> {
         // Only extractors ask for these.
         #[cfg(not(feature = "axum"))]
         let _ = (exempt, grpc);
         Arc::new(Self {
             settings,
-            left: match own {
-                Own::Nothing => Left::Nothing,
-                Own::Told(_) => Left::ToTell,
-                Own::Kept(_) => Left::ToSettle,
-            },
-            own: Mutex::new(own),
             #[cfg(feature = "axum")]
             exempt,
             #[cfg(feature = "axum")]
@@ -69,34 +52,17 @@ impl Scope {
         charges.push(charge);
     }
 
-    /// Says whether there is more to do once the request is answered than to tell the client of the layer's own decision.
+    /// Says whether anything was charged inside of the layer.
     #[inline]
-    pub(crate) fn has_more_to_settle(&self) -> bool {
-        self.left == Left::ToSettle || self.inside.get().is_some()
+    pub(crate) fn has_charges(&self) -> bool {
+        self.inside.get().is_some()
     }
 
-    /// Tells the client how it stands after the layer's own decision.
-    #[inline]
-    pub(crate) fn tell(&self, status: StatusCode, headers: &mut HeaderMap) {
-        if self.left == Left::ToTell
-            && let Own::Told(fields) = self.take_own()
-        {
-            fields.write(status, headers);
-        }
-    }
-
-    /// Takes out all that was charged.
-    pub(crate) fn take_all(&self) -> Charges {
+    /// Takes out what was charged inside of the layer.
+    pub(crate) fn take_charges(&self) -> Vec<Arc<Charge>> {
         let take = |charges: &Mutex<_>| {
             mem::take(&mut *charges.lock().unwrap_or_else(PoisonError::into_inner))
         };
-        Charges {
-            own: self.take_own(),
-            inside: self.inside.get().map(take).unwrap_or_default(),
-        }
-    }
-
-    fn take_own(&self) -> Own {
-        mem::take(&mut *self.own.lock().unwrap_or_else(PoisonError::into_inner))
+        self.inside.get().map(take).unwrap_or_default()
     }
 }

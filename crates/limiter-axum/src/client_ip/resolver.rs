@@ -254,45 +254,67 @@ struct Text {
 
 const MOST_TEXT: usize = 45;
 
+/// A number of an address of version 4 as text, and the dot after it.
+#[derive(Clone, Copy)]
+struct Octet {
+    dotted: [u8; DOTTED],
+    len: u8,
+}
+
+const DOTTED: usize = "255.".len();
+
+static OCTETS: [Octet; 256] = Octet::all();
+
+impl Octet {
+    const fn all() -> [Self; 256] {
+        let mut all = [Self::of(0); 256];
+        let mut rest: &mut [Self] = &mut all;
+        let mut octet = 0;
+        while let [first, others @ ..] = rest {
+            *first = Self::of(octet);
+            octet = octet.wrapping_add(1);
+            rest = others;
+        }
+        all
+    }
+
+    const fn of(octet: u8) -> Self {
+        let [hundreds, tens, ones] = [octet / 100, octet / 10 % 10, octet % 10];
+        let [hundreds, tens, ones] = [b'0' + hundreds, b'0' + tens, b'0' + ones];
+        match octet {
+            0..10 => Self {
+                dotted: [ones, b'.', 0, 0],
+                len: 2,
+            },
+            10..100 => Self {
+                dotted: [tens, ones, b'.', 0],
+                len: 3,
+            },
+            100.. => Self {
+                dotted: [hundreds, tens, ones, b'.'],
+                len: 4,
+            },
+        }
+    }
+}
+
 impl Text {
     const EMPTY: Self = Self {
         bytes: [0; MOST_TEXT],
         len: 0,
     };
 
-    /// Writes what `Display` does, in a tenth of the time: this is on the way of every request.
+    /// Writes what `Display` does, in a fraction of the time: this is on the way of every request.
     fn push_v4(&mut self, address: Ipv4Addr) {
-        let [a, b, c, d] = address.octets();
-        self.push_octet(a);
-        self.push_dot_and_octet(b);
-        self.push_dot_and_octet(c);
-        self.push_dot_and_octet(d);
-    }
-
-    /// Not inlined: what the copies of it would take of the processor's caches costs more than the calls.
-    #[inline(never)]
-    fn push_dot_and_octet(&mut self, octet: u8) {
-        self.push(b'.');
-        self.push_octet(octet);
-    }
-
-    #[inline(never)]
-    fn push_octet(&mut self, octet: u8) {
-        if octet >= 100 {
-            self.push(b'0' + octet / 100);
+        for octet in address.octets() {
+            let place = self.bytes.get_mut(self.len..self.len + DOTTED);
+            if let (Some(place), Some(octet)) = (place, OCTETS.get(usize::from(octet))) {
+                place.copy_from_slice(&octet.dotted);
+                self.len += usize::from(octet.len);
+            }
         }
-        if octet >= 10 {
-            self.push(b'0' + octet / 10 % 10);
-        }
-        self.push(b'0' + octet % 10);
-    }
-
-    #[inline]
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
-        }
+        // The last octet has its dot, too.
+        self.len -= 1;
     }
 
     #[inline(never)]
