@@ -76,8 +76,10 @@ fn print_pauses() {
     ] {
         let pauses = Pauses::measure(limit, 3);
         let us = |pause: std::time::Duration| pause.as_nanos() as f64 / 1000.0;
-        let (store, machine) = (us(pauses.store), us(pauses.machine));
-        println!("{what}: {store:.0} us (an idle loop: {machine:.0} us)");
+        let [store, round, machine] = [pauses.store, pauses.round, pauses.machine].map(us);
+        println!(
+            "{what}: {store:.0} us (a whole round: {round:.0} us, an idle loop: {machine:.0} us)"
+        );
     }
     println!();
 }

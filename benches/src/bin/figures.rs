@@ -89,8 +89,8 @@ fn memory() -> std::io::Result<()> {
         Goal::AtMost(1000.0),
     );
     tell(
-        "memory.capped.longest_pause_us_at_best",
-        us(pauses.store_at_best),
+        "memory.capped.longest_pause_us_of_a_round",
+        us(pauses.round),
         Goal::None,
     );
     tell(
