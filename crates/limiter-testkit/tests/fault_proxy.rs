@@ -150,7 +150,7 @@ async fn latency_delays_each_way_and_does_not_add_up_in_a_pipeline() {
     ask(&mut client, b"", 20 * PONG.len()).await.unwrap();
     let took = started.elapsed();
     assert!(took >= 2 * delay, "{took:?}");
-    assert!(took < 20 * delay, "{took:?}");
+    assert!(took < 20 * 2 * delay, "it adds up: {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +172,7 @@ async fn bandwidth_bounds_the_bytes_of_a_second() {
 async fn slices_arrive_one_by_one_and_whole() {
     let (_server, proxy) = set_up().await;
     let mut client = connect(&proxy).await;
-    let gap = Duration::from_millis(10);
+    let gap = Duration::from_millis(50);
     proxy.add(
         Direction::Replies,
         Toxic::Slices {

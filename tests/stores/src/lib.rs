@@ -34,6 +34,8 @@ pub type Sessions = Arc<dyn SessionPorts>;
 pub const DEADLINE: Duration = Duration::from_millis(50);
 /// Long enough for a crowded machine, where the deadline is not what is tested.
 pub const PATIENT: Duration = Duration::from_secs(5);
+/// The same, where a call is to end by its deadline and the test waits for it.
+pub const UNHURRIED: Duration = Duration::from_secs(2);
 
 /// Returns a layout that no other test has.
 #[must_use]
@@ -71,10 +73,14 @@ pub async fn spend(store: &Store, key: &Key, plan: &Plan) -> Result<Verdict, Sto
 
 /// Calls until the store answers again, for `limit` at most; returns how long that took.
 pub async fn recovers(store: &Store, plan: &Plan, limit: Duration) -> Duration {
+    recovers_for(store, &key("probe of recovery"), plan, limit).await
+}
+
+/// The same with calls of `user`: in a cluster another may be on another node.
+pub async fn recovers_for(store: &Store, user: &Key, plan: &Plan, limit: Duration) -> Duration {
     let began = Instant::now();
-    let probe = key("probe of recovery");
     loop {
-        match spend(store, &probe, plan).await {
+        match spend(store, user, plan).await {
             Ok(_) => return began.elapsed(),
             Err(error) => assert!(
                 began.elapsed() < limit,
@@ -98,6 +104,20 @@ pub async fn spent(store: &Store, key: &Key, plan: &Plan) -> u32 {
             ),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Checks what a call whose reply was lost has said, and charged: that it may have charged, and once. A crowded machine may
+/// leave a call that has only [`DEADLINE`] no time to be sent at all: then not even once.
+pub fn check_lost_reply(deadline: Duration, error: &StoreError, charged: u32) {
+    assert!(error.is_outage(), "{error:?}");
+    let may_have_charged = error.may_have_charged();
+    assert!(
+        charged <= u32::from(may_have_charged),
+        "{charged}: {error:?}"
+    );
+    if deadline > DEADLINE {
+        assert!(may_have_charged && charged == 1, "{charged}: {error:?}");
     }
 }
 

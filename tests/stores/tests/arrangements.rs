@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Plan};
 use limiter_store_tests::{
-    BEHIND_SENTINELS, Client, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients, key,
-    layout, recovers, spend, spent,
+    BEHIND_SENTINELS, Client, DEADLINE, PATIENT, Stage, Store, UNHURRIED, bucket, check_lost_reply,
+    faults_on_clients, key, layout, recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
 use limiter_testkit::rig::{PERMISSIONS, acl_user};
@@ -57,11 +57,11 @@ async fn swallowed_reply_of_a_cluster_is_charged_once_and_said(stage: &Stage) {
     let ports: Vec<_> = proxies.iter().map(|proxy| proxy.addr().port()).collect();
     cluster.announce_ports(&ports).expect("announced");
     let (layout, gold) = (layout(), bucket(1000));
-    let store = stage
-        .client
-        .store(&cluster_address(ports), &layout, DEADLINE);
+    let address = cluster_address(ports);
+    let store = |deadline| stage.client.store(&address, &layout, deadline);
+    let stores = [(&store(UNHURRIED), UNHURRIED), (&store(DEADLINE), DEADLINE)];
     let proxies: Vec<_> = proxies.iter().collect();
-    swallowed_reply_is_charged_once_and_said(&store, &proxies, &gold).await;
+    swallowed_reply_is_charged_once_and_said(stores, &proxies, &gold).await;
 }
 
 async fn cluster_node_killed_others_answer_and_its_replica_takes_over(stage: &Stage) {
@@ -75,8 +75,11 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(stage: &St
         .iter()
         .map(|user| cluster.slot_of(layout.name(user)).expect("a slot"))
         .collect();
+    let patient = stage.client.store(&cluster.address(), &layout, PATIENT);
     for user in &users {
-        assert_eq!(spent(&store, user, &gold).await, 0, "a healthy cluster");
+        let said = spend(&patient, user, &gold).await;
+        assert!(said.expect("a healthy cluster").admitted);
+        assert_eq!(spent(&store, user, &gold).await, 1);
     }
     let victim = cluster.primary_of(slots[0]).expect("a primary");
     let hit: Vec<_> = slots
@@ -86,8 +89,14 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(stage: &St
     victim.kill();
     let (mut others_ok, mut others) = (0, 0);
     for (user, hit) in users.iter().zip(&hit) {
-        let said = spend(&store, user, &gold).await;
+        let mut said = spend(&store, user, &gold).await;
         if !hit {
+            // On a crowded machine a healthy node does not always come to its turn in time.
+            for _ in 0..2 {
+                if said.is_err() {
+                    said = spend(&store, user, &gold).await;
+                }
+            }
             others += 1;
             others_ok += u32::from(said.is_ok());
         }
@@ -108,9 +117,11 @@ async fn cluster_node_killed_others_answer_and_its_replica_takes_over(stage: &St
 }
 
 async fn slot_migration_under_load(stage: &Stage) {
+    const CAPACITY: u32 = 1_000_000;
+    const DECISIONS_PER_SLOT: u32 = 125;
     let client = stage.client;
     let cluster = stage.cluster();
-    let (layout, gold) = (layout(), bucket(10_000));
+    let (layout, gold) = (layout(), bucket(CAPACITY));
     let deadline = if client == Client::Fred {
         DEADLINE
     } else {
@@ -153,7 +164,7 @@ async fn slot_migration_under_load(stage: &Stage) {
                     };
                     mine += 1;
                     let remaining = said.plans[0].remaining;
-                    let exact = 10_000 - mine;
+                    let exact = CAPACITY - mine;
                     let sound = (exact - unsure..=exact).contains(&remaining);
                     assert!(sound, "{remaining} left: state was lost or charged twice");
                     decided.fetch_add(1, Ordering::Relaxed);
@@ -161,9 +172,10 @@ async fn slot_migration_under_load(stage: &Stage) {
             })
         })
         .collect();
-    let moving = cluster.clone();
+    let (moving, counted) = (cluster.clone(), decided.clone());
     spawn_blocking(move || {
         for slot in slots {
+            let before = counted.load(Ordering::Relaxed);
             let from = moving.primary_of(slot).expect("a primary").port();
             let to = moving
                 .nodes()
@@ -174,17 +186,17 @@ async fn slot_migration_under_load(stage: &Stage) {
             while migration.move_keys(1).expect("moves") > 0 {
                 std::thread::sleep(Duration::from_millis(20));
             }
+            let began = Instant::now();
+            while counted.load(Ordering::Relaxed) - before < DECISIONS_PER_SLOT {
+                assert!(began.elapsed() < FAIL_OVER, "hardly a decision");
+                std::thread::sleep(Duration::from_millis(5));
+            }
             std::thread::sleep(Duration::from_millis(50));
             migration.finish().expect("finishes");
         }
     })
     .await
     .expect("the migration works");
-    let began = Instant::now();
-    while decided.load(Ordering::Relaxed) <= 1000 {
-        assert!(began.elapsed() < FAIL_OVER, "hardly a decision");
-        sleep(Duration::from_millis(5)).await;
-    }
     stop.store(true, Ordering::Relaxed);
     for task in load {
         task.await.expect("no failed decision");
@@ -299,37 +311,34 @@ async fn swallowed_reply_behind_sentinel_is_charged_once_and_said(stage: &Stage)
     let sentinel = sentinel.await.expect("no panic").expect("announced");
     let sentinel = stage.watch(sentinel);
     let (layout, gold) = (layout(), bucket(1000));
-    let store = stage.client.store(&sentinel.address(), &layout, DEADLINE);
-    swallowed_reply_is_charged_once_and_said(&store, &[&proxy], &gold).await;
+    let store = |deadline| stage.client.store(&sentinel.address(), &layout, deadline);
+    let stores = [(&store(UNHURRIED), UNHURRIED), (&store(DEADLINE), DEADLINE)];
+    swallowed_reply_is_charged_once_and_said(stores, &[&proxy], &gold).await;
 }
 
 /// Loses one reply after the script ran, in each way in which a reply can be lost.
 async fn swallowed_reply_is_charged_once_and_said(
-    store: &Store,
+    stores: [(&Store, Duration); 2],
     proxies: &[&FaultProxy],
     gold: &Plan,
 ) {
-    recovers(store, gold, FAIL_OVER).await;
-    for (nth, ending) in [Ending::Hang, Ending::Close, Ending::Reset]
-        .into_iter()
-        .enumerate()
-    {
-        let user = key(&format!("ann {nth}"));
-        // The node of this user is connected, and knows the script.
-        assert_eq!(spent(store, &user, gold).await, 0);
-        for proxy in proxies {
-            proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
+    let [(unhurried, _), _] = stores;
+    for ending in [Ending::Hang, Ending::Close, Ending::Reset] {
+        for (store, deadline) in stores {
+            let user = key(&format!("{ending:?} {deadline:?}"));
+            recovers(store, gold, FAIL_OVER).await;
+            // From here on the node of this user knows the script.
+            assert!(spend(unhurried, &user, gold).await.is_ok());
+            assert_eq!(spent(store, &user, gold).await, 1);
+            for proxy in proxies {
+                proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
+            }
+            let error = spend(store, &user, gold).await.expect_err("no reply");
+            // Should the client send it again, it does so by then.
+            sleep(Duration::from_millis(300)).await;
+            proxies.iter().for_each(|proxy| proxy.heal());
+            recovers(store, gold, FAIL_OVER).await;
+            check_lost_reply(deadline, &error, spent(store, &user, gold).await - 1);
         }
-        let error = spend(store, &user, gold)
-            .await
-            .expect_err("the reply is lost");
-        assert!(
-            error.is_outage() && error.may_have_charged(),
-            "{ending:?}: {error:?}"
-        );
-        sleep(Duration::from_millis(300)).await;
-        proxies.iter().for_each(|proxy| proxy.heal());
-        recovers(store, gold, FAIL_OVER).await;
-        assert_eq!(spent(store, &user, gold).await, 1, "{ending:?}");
     }
 }

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use limiter_core::Cost;
-use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, key, layout, on_clients, plan, recovers, spend,
-};
+use limiter_store_tests::{Client, PATIENT, key, layout, on_clients, plan, recovers, spend};
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
 use limiter_testkit::server::{Flavour, RedisServer};
 use tokio::time::sleep;
@@ -100,7 +98,7 @@ fn keys_ever(server: &RedisServer) -> usize {
 /// Kills the server and starts it again, then makes calls whose replies are lost or cut, and calls that are given up.
 async fn shake(client: Client, server: &RedisServer) {
     let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
-    let store = client.store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
+    let store = client.store(&server.url_at(proxy.addr()), &layout(), PATIENT);
     let probe = plan("gold", "10/s");
     recovers(&store, &probe, PATIENT).await;
     server.kill();

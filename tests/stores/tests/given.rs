@@ -11,12 +11,12 @@ use limiter_fred::fred::prelude::{
     Builder, ClientLike as _, Config, ReconnectPolicy, ServerConfig,
 };
 use limiter_lua::KeyLayout;
-use limiter_redis::redis::aio::ConnectionManager;
+use limiter_redis::redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use limiter_redis::redis::cluster::ClusterClientBuilder;
 use limiter_redis::{RedisStore, redis};
 use limiter_store_tests::{
-    Client, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients, key, layout, recovers,
-    spend, spent, timed,
+    Client, DEADLINE, PATIENT, Stage, Store, UNHURRIED, bucket, check_lost_reply,
+    faults_on_clients, key, layout, recovers, recovers_for, spend, spent, timed,
 };
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
 use limiter_testkit::server::RedisCluster;
@@ -37,8 +37,11 @@ async fn given(client: Client, url: &str, layout: &KeyLayout, deadline: Duration
     let store: Store = match client {
         Client::Redis => {
             let client = redis::Client::open(url).expect("a client");
-            let manager = ConnectionManager::new(client).await.expect("connects");
-            let store = RedisStore::on(manager).with_layout(layout.clone());
+            let config = ConnectionManagerConfig::new()
+                .set_connection_timeout(Some(PATIENT))
+                .set_response_timeout(Some(PATIENT));
+            let manager = ConnectionManager::new_with_config(client, config).await;
+            let store = RedisStore::on(manager.expect("connects")).with_layout(layout.clone());
             Arc::new(store.with_deadline(deadline).build().expect("a store"))
         }
         Client::Fred => {
@@ -61,7 +64,11 @@ async fn given_cluster(
         Client::Redis => {
             let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
             // As the store's documentation wants it.
-            let cluster = ClusterClientBuilder::new(nodes).retries(0).build();
+            let cluster = ClusterClientBuilder::new(nodes)
+                .retries(0)
+                .connection_timeout(PATIENT)
+                .response_timeout(PATIENT)
+                .build();
             let connection = cluster.expect("a client").get_async_connection().await;
             let store = RedisStore::on(connection.expect("connects")).with_layout(layout.clone());
             Arc::new(store.with_deadline(deadline).build().expect("a store"))
@@ -104,17 +111,11 @@ async fn given_connection_is_used_and_no_other(stage: &Stage) {
 
 async fn lost_reply_on_a_given_connection_is_charged_once_and_said(stage: &Stage) {
     let (server, proxy) = stage.proxied().await;
-    let (layout, gold) = (layout(), bucket(1000));
-    let store = given(
-        stage.client,
-        &server.url_at(proxy.addr()),
-        &layout,
-        DEADLINE,
-    )
-    .await;
-    loses_replies(&store, &[&proxy]).await;
-    let direct = stage.client.store(&server.url(), &layout, PATIENT);
-    assert_eq!(spent(&direct, &key("Hang"), &gold).await, 1);
+    let address = server.url_at(proxy.addr());
+    for deadline in [UNHURRIED, DEADLINE] {
+        let store = given(stage.client, &address, &layout(), deadline).await;
+        loses_replies(&store, deadline, &[&proxy]).await;
+    }
 }
 
 async fn given_connection_comes_back_after_a_restart(stage: &Stage) {
@@ -160,8 +161,11 @@ async fn lost_reply_of_a_given_cluster_is_charged_once_and_said(stage: &Stage) {
     let (cluster, proxies) = proxied_cluster(stage).await;
     let ports: Vec<_> = proxies.iter().map(|proxy| proxy.addr().port()).collect();
     cluster.announce_ports(&ports).expect("announced");
-    let store = given_cluster(stage.client, &ports, &layout(), DEADLINE).await;
-    loses_replies(&store, &proxies.iter().collect::<Vec<_>>()).await;
+    let proxies: Vec<_> = proxies.iter().collect();
+    for deadline in [UNHURRIED, DEADLINE] {
+        let store = given_cluster(stage.client, &ports, &layout(), deadline).await;
+        loses_replies(&store, deadline, &proxies).await;
+    }
 }
 
 async fn proxied_cluster(stage: &Stage) -> (Arc<RedisCluster>, Vec<FaultProxy>) {
@@ -174,27 +178,25 @@ async fn proxied_cluster(stage: &Stage) -> (Arc<RedisCluster>, Vec<FaultProxy>) 
 }
 
 /// Loses one reply after the script ran, in each way in which a reply can be lost.
-async fn loses_replies(store: &Store, proxies: &[&FaultProxy]) {
+async fn loses_replies(store: &Store, deadline: Duration, proxies: &[&FaultProxy]) {
     let gold = bucket(1000);
     for ending in [Ending::Hang, Ending::Close, Ending::Reset] {
-        let user = key(&format!("{ending:?}"));
-        // The node of this user is connected, and knows the script.
-        assert_eq!(spent(store, &user, &gold).await, 0);
+        let user = key(&format!("{ending:?} {deadline:?}"));
+        // From here on the node of this user is connected and knows the script.
+        recovers_for(store, &user, &gold, RECOVERY).await;
+        let before = spent(store, &user, &gold).await;
         for proxy in proxies {
             proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
         }
-        let error = spend(store, &user, &gold).await;
-        let error = error.expect_err("the reply is lost");
-        assert!(
-            error.is_outage() && error.may_have_charged(),
-            "{ending:?}: {error:?}"
-        );
+        let error = spend(store, &user, &gold).await.expect_err("no reply");
+        // Should the client send it again, it does so by then.
         sleep(Duration::from_millis(300)).await;
         for proxy in proxies {
             proxy.heal();
             // A connection that hangs is the user's to replace.
             proxy.reset_connections().await;
         }
-        assert_eq!(spent(store, &user, &gold).await, 1, "{ending:?}");
+        let charged = spent(store, &user, &gold).await - before;
+        check_lost_reply(deadline, &error, charged);
     }
 }

@@ -81,9 +81,10 @@ async fn dead_connections_are_passed_over_and_renewed(client: Client) {
         let kill = ["CLIENT", "KILL", "ID", id.expect("an id")];
         server.command(&kill).expect("killed");
     }
-    let mut failed = 0;
+    let (began, mut failed) = (Instant::now(), 0);
     for _ in 0..200 {
         failed += u8::from(spend(&store, &key("ann"), &gold).await.is_err());
+        assert!(began.elapsed() < PATIENT, "calls wait for the dead");
     }
     // The first call on a dead connection may fail; after that the living one has them all.
     assert!(failed < FOUR, "{failed} of 200 calls failed");
@@ -105,9 +106,13 @@ async fn connections_of_the_user_are_called_on_in_turn(client: Client) {
     let store: Store = match client {
         Client::Redis => {
             let client = redis::Client::open(server.url()).expect("a client");
+            let config = redis::AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(PATIENT))
+                .set_response_timeout(Some(PATIENT));
             let mut connections = Vec::new();
             for _ in 0..FOUR {
-                let connection = client.get_multiplexed_async_connection().await;
+                let connection = client.get_multiplexed_async_connection_with_config(&config);
+                let connection = connection.await;
                 connections.push(connection.expect("connects"));
             }
             let store = limiter_redis::RedisStore::on_pool(connections);

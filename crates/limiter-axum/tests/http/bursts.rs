@@ -61,7 +61,7 @@ async fn a_burst_of_several_clients_gets_exactly_the_limit_over_http_2() {
 #[tokio::test]
 async fn a_client_that_sleeps_as_told_is_let_in() {
     let limiter =
-        DefaultRateLimiter::new(registry(&[("slow", "1/s")]), Arc::new(MemoryStore::new()));
+        DefaultRateLimiter::new(registry(&[("slow", "1/3s")]), Arc::new(MemoryStore::new()));
     let limit = RateLimit::plan("slow");
     let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
     let url = serve(

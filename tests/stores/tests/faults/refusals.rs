@@ -58,8 +58,8 @@ async fn out_of_memory(stage: &Stage) {
     );
     // Whose calls are held to the usual deadline, whatever they are told before it.
     let hasty = stage.client.store(&server.url(), &layout(), DEADLINE);
-    recovers(&store, &gold, RECOVERY).await;
-    recovers(&hasty, &gold, RECOVERY).await;
+    recovers(&store, &gold, PATIENT).await;
+    recovers(&hasty, &gold, PATIENT).await;
     server
         .config_set("maxmemory-policy", "noeviction")
         .expect("set");
@@ -83,7 +83,7 @@ async fn demoted_to_replica(stage: &Stage) {
         bucket(1000),
         stage.client.store(&server.url(), &layout(), DEADLINE),
     );
-    recovers(&store, &gold, RECOVERY).await;
+    recovers(&store, &gold, PATIENT).await;
     server.demote().expect("demoted");
     let (began, mut told) = (Instant::now(), 0);
     while told < 3 {
@@ -105,7 +105,7 @@ async fn call_that_waits_outlasts_a_demotion(stage: &Stage) {
     let server = stage.server();
     let (gold, ann) = (bucket(1000), key("ann"));
     let store = stage.client.store(&server.url(), &layout(), PATIENT);
-    recovers(&store, &gold, RECOVERY).await;
+    recovers(&store, &gold, PATIENT).await;
     server.demote().expect("demoted");
     let call = tokio::spawn({
         let (store, gold, ann) = (store.clone(), gold.clone(), ann.clone());
@@ -138,12 +138,12 @@ async fn loading_server_is_waited_for(stage: &Stage) {
     let (layout, gold) = (layout(), bucket(1000));
     let hasty = stage.client.store(&server.url(), &layout, DEADLINE);
     let patient = stage.client.store(&server.url(), &layout, PATIENT);
-    recovers(&hasty, &gold, RECOVERY).await;
+    recovers(&hasty, &gold, PATIENT).await;
     let plans = [gold.clone()];
     let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
     assert!(said.expect("an answer").admitted);
     server
-        .command(&["DEBUG", "POPULATE", "2000"])
+        .command(&["DEBUG", "POPULATE", "1000"])
         .expect("filled");
     server
         .config_set("loading-process-events-interval-bytes", "1024")
@@ -165,7 +165,7 @@ async fn loading_server_is_waited_for(stage: &Stage) {
     reload.await.expect("no panic").expect("reloaded");
     recovers(&hasty, &gold, RECOVERY).await;
     // What filled the server has no TTL.
-    let empty = "for nth = 0, 1999 do redis.call('DEL', 'key:' .. nth) end";
+    let empty = "for nth = 0, 999 do redis.call('DEL', 'key:' .. nth) end";
     server.command(&["EVAL", empty, "0"]).expect("emptied");
 }
 
@@ -177,7 +177,7 @@ async fn try_again_is_tried_again(stage: &Stage) {
     let store = stage
         .client
         .store(&server.url_at(proxy.addr()), &layout(), PATIENT);
-    recovers(&store, &gold, RECOVERY).await;
+    recovers(&store, &gold, PATIENT).await;
     assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
     let before = proxy.requests_of("EVALSHA");
     let words = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";

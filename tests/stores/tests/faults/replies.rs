@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use limiter_core::Cost;
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, recovers, spend,
-    spent,
+    DEADLINE, PATIENT, Stage, Store, UNHURRIED, bucket, check_lost_reply,
+    faults_on_clients_and_servers, key, layout, recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Direction, Ending, ReplyFault, ReplyRule, Toxic};
 use tokio::time::sleep;
@@ -23,63 +23,45 @@ faults_on_clients_and_servers! {
 
 async fn swallowed_reply_is_charged_once_and_said(stage: &Stage) {
     for ending in [Ending::Hang, Ending::Close, Ending::Reset] {
-        let (server, proxy) = stage.proxied().await;
-        let (layout, gold) = (layout(), bucket(10));
-        let store = stage
-            .client
-            .store(&server.url_at(proxy.addr()), &layout, DEADLINE);
-        recovers(&store, &gold, RECOVERY).await;
-        proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
-        let error = spend(&store, &key("ann"), &gold)
-            .await
-            .expect_err("the reply is lost");
-        assert!(
-            error.is_outage() && error.may_have_charged(),
-            "{ending:?}: {error:?}"
-        );
-        sleep(Duration::from_millis(300)).await;
-        let direct = stage.client.store(&server.url(), &layout, PATIENT);
-        assert_eq!(spent(&direct, &key("ann"), &gold).await, 1, "{ending:?}");
-        proxy.heal();
-        recovers(&store, &gold, RECOVERY).await;
+        for deadline in [UNHURRIED, DEADLINE] {
+            fault_in_a_reply(stage, ReplyFault::Lost(ending), deadline).await;
+        }
     }
 }
 
 async fn reset_in_the_middle_of_a_reply(stage: &Stage) {
-    let (server, proxy) = stage.proxied().await;
-    let (layout, gold) = (layout(), bucket(1000));
-    let store = stage
-        .client
-        .store(&server.url_at(proxy.addr()), &layout, DEADLINE);
-    recovers(&store, &gold, RECOVERY).await;
     for bytes in [1, 5, 12] {
-        proxy.add_rule(ReplyRule::next(1, ReplyFault::CutAfter { bytes }).to_command("EVALSHA"));
-        let error = spend(&store, &key("ann"), &gold)
-            .await
-            .expect_err("half a reply");
-        assert!(error.is_outage() && error.may_have_charged(), "{error:?}");
-        recovers(&store, &gold, RECOVERY).await;
+        for deadline in [UNHURRIED, DEADLINE] {
+            fault_in_a_reply(stage, ReplyFault::CutAfter { bytes }, deadline).await;
+        }
     }
-    assert_eq!(spent(&store, &key("ann"), &gold).await, 3);
 }
 
 async fn reply_after_the_deadline(stage: &Stage) {
+    for deadline in [UNHURRIED / 4, DEADLINE] {
+        let late = ReplyFault::Late(deadline * 3);
+        let store = fault_in_a_reply(stage, late, deadline).await;
+        // The late reply went to nobody: the next caller gets its own.
+        assert_eq!(spent(&store, &key("bob"), &bucket(5)).await, 0);
+    }
+}
+
+/// Spoils one reply after the script ran; returns the store that was to get it, and works again.
+async fn fault_in_a_reply(stage: &Stage, fault: ReplyFault, deadline: Duration) -> Store {
     let (server, proxy) = stage.proxied().await;
-    let (layout, gold) = (layout(), bucket(1000));
-    let store = stage
-        .client
-        .store(&server.url_at(proxy.addr()), &layout, DEADLINE);
+    let (layout, gold, ann) = (layout(), bucket(1000), key("ann"));
+    let address = server.url_at(proxy.addr());
+    let store = stage.client.store(&address, &layout, deadline);
+    recovers(&store, &gold, PATIENT).await;
+    proxy.add_rule(ReplyRule::next(1, fault).to_command("EVALSHA"));
+    let error = spend(&store, &ann, &gold).await.expect_err("no reply");
+    // Should the client send it again, it does so by then.
+    sleep(Duration::from_millis(300)).await;
+    let direct = stage.client.store(&server.url(), &layout, PATIENT);
+    check_lost_reply(deadline, &error, spent(&direct, &ann, &gold).await);
+    proxy.heal();
     recovers(&store, &gold, RECOVERY).await;
-    let late = ReplyFault::Late(Duration::from_millis(120));
-    proxy.add_rule(ReplyRule::next(1, late).to_command("EVALSHA"));
-    let error = spend(&store, &key("ann"), &gold)
-        .await
-        .expect_err("a late reply");
-    assert!(error.is_outage() && error.may_have_charged(), "{error:?}");
-    recovers(&store, &gold, RECOVERY).await;
-    // The late reply went to nobody: the next caller gets its own.
-    assert_eq!(spent(&store, &key("bob"), &bucket(5)).await, 0);
-    assert_eq!(spent(&store, &key("ann"), &gold).await, 1);
+    store
 }
 
 async fn one_byte_at_a_time(stage: &Stage) {
@@ -88,7 +70,7 @@ async fn one_byte_at_a_time(stage: &Stage) {
     let store = stage
         .client
         .store(&server.url_at(proxy.addr()), &layout(), PATIENT);
-    recovers(&store, &gold, RECOVERY).await;
+    recovers(&store, &gold, PATIENT).await;
     proxy.add(Direction::Both, Toxic::ONE_BYTE_SLICES);
     for remaining in (80..100).rev() {
         let said = store
@@ -105,7 +87,7 @@ async fn garbage_reply(stage: &Stage) {
     let store = stage
         .client
         .store(&server.url_at(proxy.addr()), &layout(), DEADLINE);
-    recovers(&store, &gold, RECOVERY).await;
+    recovers(&store, &gold, PATIENT).await;
     for garbage in [
         "+OK\r\n",
         "$5\r\nhello\r\n",
@@ -130,7 +112,7 @@ async fn garbage_reply(stage: &Stage) {
 async fn cancelled_callers_get_nobody_elses_reply(stage: &Stage) {
     let server = stage.server();
     let store = stage.client.store(&server.url(), &layout(), PATIENT);
-    recovers(&store, &bucket(10), RECOVERY).await;
+    recovers(&store, &bucket(10), PATIENT).await;
     let callers: Vec<_> = (0..64_u32)
         .map(|nth| {
             let store = store.clone();

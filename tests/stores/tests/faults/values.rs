@@ -7,8 +7,6 @@ use limiter_store_tests::{
 };
 use limiter_testkit::server::Reply;
 
-use crate::RECOVERY;
-
 faults_on_clients_and_servers! {
     foreign_and_corrupt_values
 }
@@ -18,7 +16,7 @@ async fn foreign_and_corrupt_values(stage: &Stage) {
     let server = stage.server();
     let layout = layout();
     let store = stage.client.store(&server.url(), &layout, PATIENT);
-    recovers(&store, &bucket(10), RECOVERY).await;
+    recovers(&store, &bucket(10), PATIENT).await;
     let name = layout.name(&key("ann"));
     let limits = [
         "1/d burst 10",

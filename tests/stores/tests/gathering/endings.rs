@@ -21,12 +21,8 @@ async fn lost_replies_are_charged_once_and_said(client: Client, flavour: Flavour
         let server = RedisServer::start(flavour).expect("a server");
         let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
         let (layout, plans, users) = (layout(), [bucket(10)], users());
-        let deadline = match ending {
-            // What never answers is given up when time is up.
-            Ending::Hang => Duration::from_secs(2),
-            Ending::Close | Ending::Reset => PATIENT,
-        };
-        let store = client.store(&server.url_at(proxy.addr()), &layout, deadline);
+        // What never answers is given up when time is up.
+        let store = client.store(&server.url_at(proxy.addr()), &layout, PATIENT);
         warmed_up(&store, &plans).await;
         knows_the_scripts(&server);
         let others = server.keys().expect("keys").len();

@@ -1,6 +1,6 @@
 //! Calls that the server refuses, or breaks off: one spoils no other, and none charges.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use limiter_core::{Cost, Key, Plan, StoreError};
@@ -83,8 +83,13 @@ async fn calls_on_a_demoted_server_charge_nothing(client: Client, flavour: Flavo
     let store = client.store(&server.url(), &layout, Duration::from_millis(300));
     server.demote().expect("demoted");
     let (mut sure, mut open) = (Vec::new(), Vec::new());
+    let began = Instant::now();
     // One that is on its way when time is up may reach a primary yet; it takes luck if all of them are.
-    for _ in 0..5 {
+    while sure.len() < users.len() {
+        assert!(
+            began.elapsed() < 2 * PATIENT,
+            "hardly a call heard the server"
+        );
         for (user, said) in users.iter().zip(all_at_once(&store, &users, &plans).await) {
             let error = said.expect_err("read-only");
             assert!(error.is_outage(), "{error:?}");
@@ -96,7 +101,6 @@ async fn calls_on_a_demoted_server_charge_nothing(client: Client, flavour: Flavo
             said.push(user.clone());
         }
     }
-    assert!(!sure.is_empty(), "no call heard what the server said");
     sure.retain(|user| !open.contains(user));
     server.promote().expect("promoted");
     nothing_is_spent(&patient, &sure, &plans[0]).await;

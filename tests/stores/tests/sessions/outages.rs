@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use limiter_core::{StoreError, Timestamp};
 use limiter_sessions::{Anomaly, Label, NonceUse, SessionService, Severity};
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Sessions, Stage, faults_on_clients, faults_on_clients_and_servers, in_time,
-    key, layout,
+    DEADLINE, PATIENT, Sessions, Stage, UNHURRIED, faults_on_clients,
+    faults_on_clients_and_servers, in_time, key, layout,
 };
 use limiter_testkit::proxy::{Ending, ReplyFault, ReplyRule};
 use limiter_testkit::server::RedisServer;
@@ -73,6 +73,8 @@ async fn none_accepted_while_down(store: Sessions, kill: impl FnOnce()) {
     reaches(&accepted, 100).await;
     kill();
     is_down.store(true, Ordering::SeqCst);
+    // Long enough to connect again, and for late replies.
+    tokio::time::sleep(Duration::from_millis(200)).await;
     reaches(&refused, 100).await;
     stop.store(true, Ordering::SeqCst);
     for caller in callers {
@@ -95,7 +97,7 @@ async fn nonce_whose_reply_was_lost_is_used_up(stage: &Stage) {
         let (layout, (server, proxy)) = (layout(), stage.proxied().await);
         let store = stage
             .client
-            .sessions(&server.url_at(proxy.addr()), &layout, DEADLINE);
+            .sessions(&server.url_at(proxy.addr()), &layout, UNHURRIED);
         connected(&store).await;
         proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("SET"));
         let lost = store.consume(&key("form"), &nonce(1), KEEP).await;
@@ -113,7 +115,7 @@ async fn observed_once_although_the_reply_was_lost(stage: &Stage) {
         let (layout, (server, proxy)) = (layout(), stage.proxied().await);
         let store = stage
             .client
-            .sessions(&server.url_at(proxy.addr()), &layout, DEADLINE);
+            .sessions(&server.url_at(proxy.addr()), &layout, UNHURRIED);
         connected(&store).await;
         proxy.add_rule(ReplyRule::next(1, ReplyFault::Lost(ending)).to_command("EVALSHA"));
         let lost = store.observe(&visit(), KEEP).await;
