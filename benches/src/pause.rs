@@ -10,22 +10,25 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::workload::key;
 
 /// How many keys pass through.
-const PASSING: usize = 10_000_000;
+const PASSING: usize = STRETCH * STRETCHES as usize;
 const ROOM: usize = 1_000_000;
 /// So many keys are made beforehand at a time.
 const SPAN: usize = 1_000;
 
-/// A round is looked at in stretches of so many keys, one after the other.
-const STRETCH: usize = 100_000;
+/// In so many stretches, one after the other,
 const STRETCHES: u32 = 100;
+/// of so many keys.
+const STRETCH: usize = 100_000;
 
 /// The longest calls while many keys pass, and the longest steps of a loop that does nothing for as long.
 ///
 /// Told by how long the thread was running, for itself or in the system: one thread alone waits for nobody, and what other
 /// processes or a hypervisor take away is no pause of the store. The system learns of the latter late, so that a part is counted
 /// all the same: on a busy host, milliseconds several times a second. So each stretch of the way is gone several times, in rounds,
-/// and its longest call is that of the round that was disturbed least there. What the store does at some point of the way, it does
-/// in every round. What it might do at a random point would be left out: that no call works for the whole store is a test of it.
+/// and its longest call is that of the round that was disturbed least there.
+///
+/// Parts of the tables are rebuilt and swept in every stretch, so what that takes is seen. What happened once in a round, and each
+/// time in another stretch, would not be; the longest call of a whole round has it, and all that the machine does.
 #[derive(Clone, Copy)]
 pub struct Pauses {
     /// The longest call of all stretches, each in its least disturbed round.
@@ -33,7 +36,9 @@ pub struct Pauses {
     /// The longest call of a round, whoever caused it: the median of the rounds.
     pub round: Duration,
     /// The longest step of an idle loop, told as that of the store.
-    pub machine: Duration,
+    pub idle: Duration,
+    /// The longest step of an idle loop in a round, told as that of a round.
+    pub idle_round: Duration,
 }
 
 impl Pauses {
@@ -41,11 +46,12 @@ impl Pauses {
     #[must_use]
     pub fn measure(limit: &str, rounds: usize) -> Self {
         let rounds = (0..rounds).map(|_| round(limit));
-        let (store, machine): (Vec<_>, Vec<_>) = rounds.unzip();
+        let (store, idle): (Vec<_>, Vec<_>) = rounds.unzip();
         Self {
-            round: median(store.iter().filter_map(longest_of).collect()),
             store: longest_undisturbed(&store),
-            machine: longest_undisturbed(&machine),
+            round: longest_of_a_round(&store),
+            idle: longest_undisturbed(&idle),
+            idle_round: longest_of_a_round(&idle),
         }
     }
 }
@@ -53,8 +59,11 @@ impl Pauses {
 /// The longest call of each stretch.
 type Round = Vec<Duration>;
 
-fn longest_of(round: &Round) -> Option<Duration> {
-    round.iter().copied().max()
+fn longest_of_a_round(rounds: &[Round]) -> Duration {
+    let longest = rounds
+        .iter()
+        .filter_map(|round| round.iter().copied().max());
+    median(longest.collect())
 }
 
 /// Returns the longest of all stretches, each in the round in which it was shortest.

@@ -64,7 +64,7 @@ impl Web {
         let bare = Router::new().route("/", get(|| async {}));
         let mut theirs = GovernorConfigBuilder::default();
         theirs.per_nanosecond(10).burst_size(BURST);
-        match self {
+        let router = match self {
             Self::Bare => bare,
             Self::Ours => bare.layer(ours(HeaderStyle::default())),
             Self::OursWithoutFields => bare.layer(ours(HeaderStyle::Off)),
@@ -73,7 +73,9 @@ impl Web {
                 let config = theirs.use_headers().finish();
                 bare.layer(GovernorLayer::new(config.unwrap()))
             }
-        }
+        };
+        // As a server does: handlers become services once, not for each request.
+        router.with_state(())
     }
 }
 

@@ -18,8 +18,7 @@ fn main() -> std::io::Result<()> {
         if wanted.as_ref().is_some_and(|wanted| wanted != web.name()) {
             continue;
         }
-        // As a server does: handlers become services once, not for each request.
-        let router = web.router().with_state(());
+        let router = web.router();
         let requests = |count: u32| {
             for _ in 0..count {
                 runtime.block_on(call(router.clone()));

@@ -27,6 +27,7 @@ pub(crate) enum Entry {
 /// A request that goes on.
 pub(crate) struct Admitted {
     pub(crate) scope: Arc<Scope>,
+    /// What is left to do of the layer's own charge.
     pub(crate) own: Own,
 }
 
@@ -42,15 +43,14 @@ pub(crate) struct Asked {
 impl Admitted {
     /// Says whether nothing is left to do once the request is answered but to tell the client of the layer's own decision.
     #[inline]
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn has_only_to_tell(&self) -> bool {
         !matches!(self.own, Own::Kept(_)) && !self.scope.has_charges()
     }
 
     /// Tells the client how it stands after the layer's own decision.
     #[inline]
     pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
-        if let Own::Told(_) = self.own
-            && let Ok(response) = result
+        if let Ok(response) = result
             && let Own::Told(fields) = mem::take(&mut self.own)
         {
             fields.write(response.status(), response.headers_mut());

@@ -110,7 +110,7 @@ where
                     let Poll::Ready(result) = &mut polled else {
                         return polled;
                     };
-                    if admitted.is_settled() {
+                    if admitted.has_only_to_tell() {
                         admitted.tell(result);
                         return polled;
                     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use limiter_core::Cost;
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, Store, UNHURRIED, bucket, check_lost_reply,
-    faults_on_clients_and_servers, key, layout, recovers, spend, spent,
+    DEADLINE, PATIENT, Stage, UNHURRIED, bucket, check_lost_reply, faults_on_clients_and_servers,
+    key, layout, recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Direction, Ending, ReplyFault, ReplyRule, Toxic};
 use tokio::time::sleep;
@@ -39,15 +39,12 @@ async fn reset_in_the_middle_of_a_reply(stage: &Stage) {
 
 async fn reply_after_the_deadline(stage: &Stage) {
     for deadline in [UNHURRIED / 4, DEADLINE] {
-        let late = ReplyFault::Late(deadline * 3);
-        let store = fault_in_a_reply(stage, late, deadline).await;
-        // The late reply went to nobody: the next caller gets its own.
-        assert_eq!(spent(&store, &key("bob"), &bucket(5)).await, 0);
+        fault_in_a_reply(stage, ReplyFault::Late(deadline * 3), deadline).await;
     }
 }
 
-/// Spoils one reply after the script ran; returns the store that was to get it, and works again.
-async fn fault_in_a_reply(stage: &Stage, fault: ReplyFault, deadline: Duration) -> Store {
+/// Spoils one reply after the script ran.
+async fn fault_in_a_reply(stage: &Stage, fault: ReplyFault, deadline: Duration) {
     let (server, proxy) = stage.proxied().await;
     let (layout, gold, ann) = (layout(), bucket(1000), key("ann"));
     let address = server.url_at(proxy.addr());
@@ -61,7 +58,8 @@ async fn fault_in_a_reply(stage: &Stage, fault: ReplyFault, deadline: Duration) 
     check_lost_reply(deadline, &error, spent(&direct, &ann, &gold).await);
     proxy.heal();
     recovers(&store, &gold, RECOVERY).await;
-    store
+    // What came of the reply went to nobody: the next caller gets its own.
+    assert_eq!(spent(&store, &key("bob"), &bucket(5)).await, 0);
 }
 
 async fn one_byte_at_a_time(stage: &Stage) {

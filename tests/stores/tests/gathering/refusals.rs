@@ -83,13 +83,11 @@ async fn calls_on_a_demoted_server_charge_nothing(client: Client, flavour: Flavo
     let store = client.store(&server.url(), &layout, Duration::from_millis(300));
     server.demote().expect("demoted");
     let (mut sure, mut open) = (Vec::new(), Vec::new());
-    let began = Instant::now();
+    let (began, mut rounds) = (Instant::now(), 0);
     // One that is on its way when time is up may reach a primary yet; it takes luck if all of them are.
-    while sure.len() < users.len() {
-        assert!(
-            began.elapsed() < 2 * PATIENT,
-            "hardly a call heard the server"
-        );
+    while rounds < 5 || sure.is_empty() {
+        assert!(began.elapsed() < 2 * PATIENT, "no call heard the server");
+        rounds += 1;
         for (user, said) in users.iter().zip(all_at_once(&store, &users, &plans).await) {
             let error = said.expect_err("read-only");
             assert!(error.is_outage(), "{error:?}");
