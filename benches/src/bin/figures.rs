@@ -84,16 +84,20 @@ fn memory() -> std::io::Result<()> {
     let pauses = Pauses::measure("1000/s", 7);
     let goal = Goal::AtMost(1000.0);
     for (name, pause, goal) in [
-        ("memory.capped.longest_pause_us", pauses.store, goal),
-        ("memory.idle_loop.longest_pause_us", pauses.idle, Goal::None),
+        ("memory.capped.longest_pause_us", pauses.round, goal),
         (
-            "memory.capped.longest_pause_us_of_a_round",
-            pauses.round,
+            "memory.idle_loop.longest_pause_us",
+            pauses.idle_round,
             Goal::None,
         ),
         (
-            "memory.idle_loop.longest_pause_us_of_a_round",
-            pauses.idle_round,
+            "memory.capped.longest_pause_us_undisturbed",
+            pauses.store,
+            Goal::None,
+        ),
+        (
+            "memory.idle_loop.longest_pause_us_undisturbed",
+            pauses.idle,
             Goal::None,
         ),
     ] {

@@ -150,7 +150,7 @@ async fn latency_delays_each_way_and_does_not_add_up_in_a_pipeline() {
     ask(&mut client, b"", 20 * PONG.len()).await.unwrap();
     let took = started.elapsed();
     assert!(took >= 2 * delay, "{took:?}");
-    assert!(took < 20 * 2 * delay, "it adds up: {took:?}");
+    assert!(took < 20 * delay, "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
