@@ -3,7 +3,8 @@
 use std::{
     env,
     ffi::OsString,
-    process::{Command, Stdio},
+    io::{self, Read},
+    process::{Command, ExitStatus, Stdio},
 };
 
 use crate::problem::Problem;
@@ -13,6 +14,17 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(arguments);
+    // What this program was started with: build scripts that read them would run again, and all that needs them be built anew.
+    let of_this_package = |name: &str| {
+        ["CARGO_MANIFEST_", "CARGO_PKG_"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(of_this_package) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
@@ -49,6 +61,21 @@ pub(crate) fn read(command: &mut Command) -> Result<String, Problem> {
     })
 }
 
+/// Runs a command and returns all that it printed, on both of its outputs, and how it ended.
+pub(crate) fn read_all(command: &mut Command) -> Result<(String, ExitStatus), Problem> {
+    let run = |command: &mut Command| {
+        let (mut printed, writer) = io::pipe()?;
+        command.stdout(writer.try_clone()?).stderr(writer);
+        let mut child = command.stdin(Stdio::null()).spawn()?;
+        // Who holds an end to write to waits for himself.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut bytes = Vec::new();
+        printed.read_to_end(&mut bytes)?;
+        Ok((String::from_utf8_lossy(&bytes).into_owned(), child.wait()?))
+    };
+    run(command).map_err(|source| not_started(command, source))
+}
+
 /// Whether a command can be started and succeeds; prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
@@ -75,7 +102,7 @@ pub(crate) fn display(command: &Command) -> String {
         .join(" ")
 }
 
-fn not_started(command: &Command, source: std::io::Error) -> Problem {
+fn not_started(command: &Command, source: io::Error) -> Problem {
     Problem::NotStarted {
         command: display(command),
         source,
@@ -96,5 +123,14 @@ mod tests {
             display(&command),
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps"
         );
+    }
+
+    #[test]
+    fn all_that_is_printed_is_read_in_order_with_the_code() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
+        let (printed, status) = read_all(&mut command).unwrap();
+        assert_eq!(printed, "one\ntwo\nthree\n");
+        assert_eq!(status.code(), Some(3));
     }
 }

@@ -1,13 +1,16 @@
-//! `cargo xtask test`: the steps, one after the other, and their sum.
+//! `cargo xtask test`: the steps, one after the other and beside each other, and their sum.
 
 use std::{
-    process::ExitCode,
+    env,
+    process::{Command, ExitCode},
+    thread,
     time::{Duration, Instant},
 };
 
 use crate::{
     checks::{self, Check},
     problem::Problem,
+    process::{display, read_all},
     workspace::Workspace,
 };
 
@@ -15,24 +18,38 @@ use crate::{
 struct Step {
     name: &'static str,
     title: &'static str,
+    turn: Turn,
     check: Check,
 }
 
-/// The cheap ones first, and those that share build results beside each other.
+/// When a step runs, if all do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Before the tests.
+    Before,
+    /// While others compile: it waits for servers more than it computes.
+    Tests,
+    /// Beside the tests, with what they leave of the machine. It compiles, and starts nothing that has a deadline.
+    Beside,
+}
+
+/// The cheap ones first, and those that share build results beside each other. The first one beside the tests does not build where
+/// they look for what is built, so that they need not wait for it.
 #[rustfmt::skip]
 const STEPS: &[Step] = &[
-    Step { name: "fmt", title: "stock formatting", check: checks::formatting },
-    Step { name: "source", title: "nothing unfinished, ignored or unsafe in the source", check: checks::source },
-    Step { name: "arrows", title: "dependencies point inwards, the core stays pure", check: checks::arrows },
-    Step { name: "package", title: "published crates hold all that they need", check: checks::package },
-    Step { name: "clippy", title: "no lint, all targets and features", check: checks::clippy },
-    Step { name: "features", title: "every combination of features of every crate", check: checks::features },
-    Step { name: "msrv", title: "the oldest supported compiler", check: checks::msrv },
-    Step { name: "docs", title: "documentation without a warning", check: checks::documentation },
-    Step { name: "servers", title: "every version of Redis and Valkey to test on is there", check: checks::servers },
-    Step { name: "tests", title: "all tests: unit, property, law, doc", check: checks::tests },
-    Step { name: "examples", title: "every example runs", check: checks::examples },
-    Step { name: "interleavings", title: "the memory store under a controlled scheduler", check: checks::interleavings },
+    Step { name: "fmt", title: "stock formatting", turn: Turn::Before, check: checks::formatting },
+    Step { name: "source", title: "nothing unfinished, ignored or unsafe in the source", turn: Turn::Before, check: checks::source },
+    Step { name: "arrows", title: "dependencies point inwards, the core stays pure", turn: Turn::Before, check: checks::arrows },
+    Step { name: "package", title: "published crates hold all that they need", turn: Turn::Before, check: checks::package },
+    Step { name: "build", title: "all tests, examples and benchmarks build", turn: Turn::Before, check: checks::build },
+    Step { name: "servers", title: "every version of Redis and Valkey to test on is there", turn: Turn::Before, check: checks::servers },
+    Step { name: "examples", title: "every example runs", turn: Turn::Tests, check: checks::examples },
+    Step { name: "tests", title: "all tests: unit, property, law, doc", turn: Turn::Tests, check: checks::tests },
+    Step { name: "interleavings", title: "the memory store under a controlled scheduler", turn: Turn::Beside, check: checks::interleavings },
+    Step { name: "clippy", title: "no lint, all targets and features", turn: Turn::Beside, check: checks::clippy },
+    Step { name: "features", title: "every combination of features of every crate", turn: Turn::Beside, check: checks::features },
+    Step { name: "msrv", title: "the oldest supported compiler", turn: Turn::Beside, check: checks::msrv },
+    Step { name: "docs", title: "documentation without a warning", turn: Turn::Beside, check: checks::documentation },
 ];
 
 /// Prints the names of all steps.
@@ -47,21 +64,22 @@ pub(crate) fn run(only: &[String]) -> Result<ExitCode, Problem> {
     let steps = select(only)?;
     let workspace = Workspace::load()?;
     let started = Instant::now();
-    let mut failed = Vec::new();
-    for (number, step) in (1..).zip(&steps) {
-        let heading = format!("[{number}/{}] {}", steps.len(), step.name);
-        println!("\n{heading}: {}", step.title);
-        let step_started = Instant::now();
-        let result = (step.check)(&workspace);
-        let took = seconds(step_started.elapsed());
-        match result {
-            Ok(()) => println!("{heading}: ok ({took})"),
-            Err(problem) => {
-                println!("{heading}: FAILED ({took}): {problem}");
-                failed.push(step.name);
-            }
-        }
-    }
+    let here = |step: &Step| (step.check)(&workspace);
+    let failed = if steps.iter().any(|step| step.turn == Turn::Tests) {
+        let mut failed = run_those(&steps, &[Turn::Before], here);
+        thread::scope(|scope| {
+            let beside = scope.spawn(|| run_those(&steps, &[Turn::Beside], run_apart));
+            failed.extend(run_those(&steps, &[Turn::Tests], here));
+            failed.extend(
+                beside
+                    .join()
+                    .unwrap_or_else(|_| vec!["what runs beside the tests"]),
+            );
+        });
+        failed
+    } else {
+        run_those(&steps, &[Turn::Before, Turn::Beside], here)
+    };
     println!("\ntook {}", seconds(started.elapsed()));
     if !failed.is_empty() {
         println!("failed: {}", failed.join(", "));
@@ -71,6 +89,51 @@ pub(crate) fn run(only: &[String]) -> Result<ExitCode, Problem> {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+/// Runs those of `steps` whose turn it is, one after the other, and returns the names of those that failed.
+fn run_those(
+    steps: &[&'static Step],
+    turns: &[Turn],
+    run: impl Fn(&Step) -> Result<(), Problem>,
+) -> Vec<&'static str> {
+    let mut failed = Vec::new();
+    for (number, step) in (1..).zip(steps) {
+        if !turns.contains(&step.turn) {
+            continue;
+        }
+        let heading = format!("[{number}/{}] {}", steps.len(), step.name);
+        println!("\n{heading}: {}", step.title);
+        let started = Instant::now();
+        let result = run(step);
+        let took = seconds(started.elapsed());
+        match result {
+            Ok(()) => println!("{heading}: ok ({took})"),
+            Err(problem) => {
+                println!("{heading}: FAILED ({took}): {problem}");
+                failed.push(step.name);
+            }
+        }
+    }
+    failed
+}
+
+/// Runs a step in a process of its own that gives way to others. What it prints is shown if it fails, and then all at once.
+fn run_apart(step: &Step) -> Result<(), Problem> {
+    let mut command = Command::new("nice");
+    let this_program = env::current_exe().unwrap_or_else(|_| "xtask".into());
+    command
+        .arg(this_program)
+        .args(["test", "--only", step.name]);
+    let (printed, status) = read_all(&mut command)?;
+    if status.success() {
+        return Ok(());
+    }
+    print!("{printed}");
+    Err(Problem::Failed {
+        command: display(&command),
+        status,
     })
 }
 
@@ -109,6 +172,20 @@ mod tests {
         assert_eq!(names(&[]).unwrap().len(), STEPS.len());
         assert_eq!(names(&["docs", "fmt"]).unwrap(), ["fmt", "docs"]);
         assert!(names(&["fmt", "nonsense"]).is_err());
+    }
+
+    #[test]
+    fn only_those_whose_turn_it_is_run_and_failures_are_named() {
+        let steps: Vec<_> = STEPS.iter().collect();
+        let failed = |turn: Turn| {
+            let not_first = |step: &Step| match step.name {
+                "examples" => Ok(()),
+                name => Err(Problem::CannotRun(name.to_owned())),
+            };
+            run_those(&steps, &[turn], not_first)
+        };
+        assert_eq!(failed(Turn::Tests), ["tests"]);
+        assert_eq!(failed(Turn::Before).len(), 6);
     }
 
     #[test]

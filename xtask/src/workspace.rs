@@ -49,8 +49,6 @@ pub(crate) struct Dependency {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: Vec<String>,
-    /// Whether it has tests, and `cargo test` runs them.
-    pub(crate) test: bool,
     #[serde(default, rename = "required-features")]
     pub(crate) required_features: Vec<String>,
 }

@@ -2,40 +2,21 @@
 
 use std::{collections::BTreeMap, env::consts::EXE_SUFFIX, process::Command};
 
+use super::WHOLE;
 use crate::{
     problem::Problem,
     process::{cargo, run},
     workspace::{Package, Target, Workspace},
 };
 
+/// Runs all examples. They are built with the features of the whole workspace: to build each with its own takes longer than all of
+/// them run.
 pub(crate) fn examples(workspace: &Workspace) -> Result<(), Problem> {
-    for package in workspace.members() {
-        check(package)?;
-    }
-    // As the tests have built them, in one go with all features: to build each with its own takes longer than all of them run.
-    run(&mut cargo([
-        "test",
-        "--workspace",
-        "--all-features",
-        "--no-run",
-    ]))?;
-    let folder = workspace.target_directory.join("debug/examples");
+    run(cargo(["build", "--examples"]).args(WHOLE))?;
     let mut found = false;
-    for package in workspace.members() {
-        for example in of(package) {
-            found = true;
-            run(&mut if example.test {
-                // The tests have built its tests, and not itself.
-                command(
-                    "run",
-                    package,
-                    &example.required_features.join(","),
-                    [example],
-                )
-            } else {
-                Command::new(folder.join(format!("{}{EXE_SUFFIX}", example.name)))
-            })?;
-        }
+    for example in workspace.members().flat_map(of) {
+        found = true;
+        run(&mut built(workspace, &example.name))?;
     }
     if found {
         return Ok(());
@@ -43,33 +24,30 @@ pub(crate) fn examples(workspace: &Workspace) -> Result<(), Problem> {
     Err(Problem::CannotRun("no package has an example".to_owned()))
 }
 
+/// An example that was built.
+pub(super) fn built(workspace: &Workspace, name: &str) -> Command {
+    let folder = workspace.target_directory.join("debug/examples");
+    Command::new(folder.join(format!("{name}{EXE_SUFFIX}")))
+}
+
 /// Checks the examples of a package, each with no more features than it asks for.
-fn check(package: &Package) -> Result<(), Problem> {
+pub(super) fn check_alone(package: &Package) -> Result<(), Problem> {
     let mut by_features: BTreeMap<String, Vec<&Target>> = BTreeMap::new();
     for example in of(package) {
         let examples = by_features.entry(example.required_features.join(","));
         examples.or_default().push(example);
     }
     for (features, examples) in by_features {
-        run(&mut command("check", package, &features, examples))?;
+        let mut command = cargo(["check", "--quiet", "--package", &package.name]);
+        for example in examples {
+            command.args(["--example", &example.name]);
+        }
+        if !features.is_empty() {
+            command.args(["--features", &features]);
+        }
+        run(&mut command)?;
     }
     Ok(())
-}
-
-fn command<'a>(
-    verb: &str,
-    package: &Package,
-    features: &str,
-    examples: impl IntoIterator<Item = &'a Target>,
-) -> Command {
-    let mut command = cargo([verb, "--package", &package.name]);
-    for example in examples {
-        command.args(["--example", &example.name]);
-    }
-    if !features.is_empty() {
-        command.args(["--features", features]);
-    }
-    command
 }
 
 fn of(package: &Package) -> impl Iterator<Item = &Target> {

@@ -1,7 +1,8 @@
-//! Every combination of features that a user can pick builds without a warning.
+//! Every combination of features that a user can pick builds without a warning, and examples with no more than they ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::examples::check_alone;
 use crate::{
     problem::Problem,
     process::{cargo, run},
@@ -29,6 +30,7 @@ pub(crate) fn features(workspace: &Workspace) -> Result<(), Problem> {
             }
             run(command.args(["--", "-D", "warnings"]))?;
         }
+        check_alone(package)?;
     }
     Ok(())
 }

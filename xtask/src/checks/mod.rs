@@ -29,36 +29,34 @@ pub(crate) fn formatting(workspace: &Workspace) -> Result<(), Problem> {
     run(command.arg(workspace.limitador()))
 }
 
+const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
+
 pub(crate) fn clippy(_: &Workspace) -> Result<(), Problem> {
     ensure_component("clippy", "clippy")?;
-    let mut command = cargo(["clippy", "--workspace", "--all-targets", "--all-features"]);
-    run(command.args(["--", "-D", "warnings"]))
+    let mut command = cargo(["clippy", "--all-targets"]);
+    run(command.args(WHOLE).args(["--", "-D", "warnings"]))
 }
 
 pub(crate) fn documentation(_: &Workspace) -> Result<(), Problem> {
-    let mut command = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
-    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+    let mut command = cargo(["doc", "--no-deps"]);
+    run(command.args(WHOLE).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Everything with the features of the whole workspace, so that each dependency is built once.
+pub(crate) fn build(_: &Workspace) -> Result<(), Problem> {
+    run(cargo(["test", "--no-run"]).args(WHOLE))?;
+    run(cargo(["build", "--examples"]).args(WHOLE))
 }
 
 /// Installs the servers that the tests start, where they are missing.
-pub(crate) fn servers(_: &Workspace) -> Result<(), Problem> {
-    let mut command = cargo([
-        "run",
-        "--quiet",
-        "--package",
-        "limiter-testkit",
-        "--all-features",
-    ]);
-    run(command.args(["--example", "install_servers"]))
+pub(crate) fn servers(workspace: &Workspace) -> Result<(), Problem> {
+    let installer = "install_servers";
+    run(cargo(["build", "--example", installer]).args(WHOLE))?;
+    run(&mut examples::built(workspace, installer))
 }
 
 pub(crate) fn tests(_: &Workspace) -> Result<(), Problem> {
-    run(&mut cargo([
-        "test",
-        "--workspace",
-        "--all-features",
-        "--no-fail-fast",
-    ]))
+    run(cargo(["test", "--no-fail-fast"]).args(WHOLE))
 }
 
 /// In a target folder of its own: its flags would otherwise make cargo build everything anew, twice.

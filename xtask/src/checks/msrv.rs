@@ -12,12 +12,11 @@ use crate::{
 pub(crate) fn msrv(workspace: &Workspace) -> Result<(), Problem> {
     let promised = promised(workspace)?;
     Problem::unless_empty(newer_dependencies(workspace, promised))?;
-    let mut command = cargo_of(promised)?;
-    command.args(["check", "--all-features"]);
     for package in workspace.crates() {
-        command.args(["--package", &package.name]);
+        let mut command = cargo_of(promised)?;
+        run(command.args(["check", "--all-features", "--package", &package.name]))?;
     }
-    run(&mut command)
+    Ok(())
 }
 
 /// The one `rust-version` of all published packages.

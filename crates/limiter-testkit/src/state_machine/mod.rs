@@ -7,7 +7,7 @@ mod run;
 use std::future::Future;
 
 use crate::StoreUnderTest;
-use crate::replays::replay_all;
+use crate::replays::{Replay, replay_all};
 
 pub use history::{Call, History, Step, Wait, histories};
 pub use limits::{fixed_windows, limits, sliding_windows, suppressing_windows, token_buckets};
@@ -28,8 +28,13 @@ where
     S: StoreUnderTest,
     F: Future<Output = S>,
 {
-    replay_all(cases, seeds, &histories(), |history| async {
-        let history = history;
-        replay(&make().await, &history).await
+    replay_histories(cases, seeds, &|history| {
+        let make = &make;
+        Box::pin(async move { replay(&make().await, &history).await })
     });
+}
+
+/// Apart, as nothing in it depends on the store: it is built here, and not anew for every store.
+fn replay_histories(cases: u32, seeds: &'static str, replay: &Replay<'_, History>) {
+    replay_all(cases, seeds, &histories(), replay);
 }
