@@ -41,7 +41,7 @@ const STEPS: &[Step] = &[
     Step { name: "source", title: "nothing unfinished, ignored or unsafe in the source", turn: Turn::Before, check: checks::source },
     Step { name: "arrows", title: "dependencies point inwards, the core stays pure", turn: Turn::Before, check: checks::arrows },
     Step { name: "package", title: "published crates hold all that they need", turn: Turn::Before, check: checks::package },
-    Step { name: "build", title: "all tests, examples and benchmarks build", turn: Turn::Before, check: checks::build },
+    Step { name: "build", title: "all tests and examples build", turn: Turn::Before, check: checks::build },
     Step { name: "servers", title: "every version of Redis and Valkey to test on is there", turn: Turn::Before, check: checks::servers },
     Step { name: "examples", title: "every example runs", turn: Turn::Tests, check: checks::examples },
     Step { name: "tests", title: "all tests: unit, property, law, doc", turn: Turn::Tests, check: checks::tests },
