@@ -33,8 +33,9 @@ enum Turn {
     Beside,
 }
 
-/// The cheap ones first, and those that share build results beside each other. The first one beside the tests does not build where
-/// they look for what is built, so that they need not wait for it.
+/// The cheap ones first. Beside the tests, what compiles one thing at a time comes before what has work for all processors, which the
+/// tests may not need any more by then; and the very first does not build where they look for what is built, so that they do not
+/// wait for it.
 #[rustfmt::skip]
 const STEPS: &[Step] = &[
     Step { name: "fmt", title: "stock formatting", turn: Turn::Before, check: checks::formatting },
@@ -46,9 +47,9 @@ const STEPS: &[Step] = &[
     Step { name: "examples", title: "every example runs", turn: Turn::Tests, check: checks::examples },
     Step { name: "tests", title: "all tests: unit, property, law, doc", turn: Turn::Tests, check: checks::tests },
     Step { name: "interleavings", title: "the memory store under a controlled scheduler", turn: Turn::Beside, check: checks::interleavings },
-    Step { name: "clippy", title: "no lint, all targets and features", turn: Turn::Beside, check: checks::clippy },
     Step { name: "features", title: "every combination of features of every crate", turn: Turn::Beside, check: checks::features },
     Step { name: "msrv", title: "the oldest supported compiler", turn: Turn::Beside, check: checks::msrv },
+    Step { name: "clippy", title: "no lint, all targets and features", turn: Turn::Beside, check: checks::clippy },
     Step { name: "docs", title: "documentation without a warning", turn: Turn::Beside, check: checks::documentation },
 ];
 

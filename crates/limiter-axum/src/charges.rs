@@ -13,7 +13,7 @@ use crate::rate_limit::CheckedLimit;
 use crate::settings::Settings;
 
 /// What is left to do of the layer's own charge once the request is answered.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) enum Own {
     #[default]
     Nothing,

@@ -1,9 +1,7 @@
 //! [`Entry`]: what becomes of a request when it comes in.
 
-use std::mem;
 use std::sync::Arc;
 
-use http::Response;
 use http::request::Parts;
 use limiter_core::{CheckError, Decision, Key};
 
@@ -17,18 +15,11 @@ use crate::{Rejection, Undecided};
 /// What becomes of a request when it comes in.
 pub(crate) enum Entry {
     /// It goes on.
-    Admitted(Admitted),
+    Admitted(Arc<Scope>),
     /// It is turned away.
     Rejected(Rejection),
     /// The limiter has to wait for its store.
     Undecided(Check, Box<Asked>),
-}
-
-/// A request that goes on.
-pub(crate) struct Admitted {
-    pub(crate) scope: Arc<Scope>,
-    /// What is left to do of the layer's own charge.
-    pub(crate) own: Own,
 }
 
 /// What the limiter was asked about a request.
@@ -38,24 +29,6 @@ pub(crate) struct Asked {
     /// Who is charged, if that is to be given back after a failure.
     key: Option<Key>,
     grpc: bool,
-}
-
-impl Admitted {
-    /// Says whether nothing is left to do once the request is answered but to tell the client of the layer's own decision.
-    #[inline]
-    pub(crate) fn has_only_to_tell(&self) -> bool {
-        !matches!(self.own, Own::Kept(_)) && !self.scope.has_charges()
-    }
-
-    /// Tells the client how it stands after the layer's own decision.
-    #[inline]
-    pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
-        if let Ok(response) = result
-            && let Own::Told(fields) = mem::take(&mut self.own)
-        {
-            fields.write(response.status(), response.headers_mut());
-        }
-    }
 }
 
 impl Settings {
@@ -82,10 +55,8 @@ impl Settings {
             && decision.is_allowed()
             && !limit.refund_failures
         {
-            return Entry::Admitted(Admitted {
-                scope: Scope::new(Arc::clone(self), false, grpc),
-                own: Own::to_tell(self, limit, decision),
-            });
+            let own = Own::to_tell(self, limit, decision);
+            return Entry::Admitted(Scope::new(Arc::clone(self), false, grpc, own));
         }
         self.settle(answer, key, limit, grpc)
     }
@@ -106,7 +77,7 @@ impl Settings {
             grpc,
         };
         match answer.map(|answer| asked.answered(answer)) {
-            Some(Ok(admitted)) => Entry::Admitted(admitted),
+            Some(Ok(scope)) => Entry::Admitted(scope),
             Some(Err(rejection)) => Entry::Rejected(rejection),
             None => {
                 let limiter = Arc::clone(&self.limiter);
@@ -119,10 +90,7 @@ impl Settings {
     #[cold]
     fn enter_uncharged(self: &Arc<Self>, what: Undecided, exempt: bool, grpc: bool) -> Entry {
         self.tell(what);
-        Entry::Admitted(Admitted {
-            scope: Scope::new(Arc::clone(self), exempt, grpc),
-            own: Own::Nothing,
-        })
+        Entry::Admitted(Scope::new(Arc::clone(self), exempt, grpc, Own::Nothing))
     }
 }
 
@@ -131,15 +99,15 @@ impl Asked {
     pub(crate) fn answered(
         &self,
         answer: Result<Decision, CheckError>,
-    ) -> Result<Admitted, Rejection> {
+    ) -> Result<Arc<Scope>, Rejection> {
         let rejection = match answer {
             Ok(decision) if decision.is_allowed() => {
                 let own = match self.key.clone() {
                     Some(key) => Own::to_settle(key, &self.limit, decision),
                     None => Own::to_tell(&self.settings, &self.limit, &decision),
                 };
-                let scope = Scope::new(Arc::clone(&self.settings), false, self.grpc);
-                return Ok(Admitted { scope, own });
+                let settings = Arc::clone(&self.settings);
+                return Ok(Scope::new(settings, false, self.grpc, own));
             }
             Ok(decision) => Rejection::by_decision(decision),
             Err(error) => Rejection::by_error(&error),

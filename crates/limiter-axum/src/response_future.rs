@@ -1,6 +1,5 @@
 //! [`ResponseFuture`]: a request on its way through the layer.
 
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,8 +11,8 @@ use tower_service::Service;
 
 use crate::RejectionBody;
 use crate::charges::Charges;
-use crate::entry::{Admitted, Asked};
-use crate::scope::show;
+use crate::entry::Asked;
+use crate::scope::{Scope, show};
 use crate::settings::Settings;
 
 pin_project! {
@@ -37,7 +36,7 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            admitted: Admitted,
+            scope: Arc<Scope>,
         },
         Refunding {
             refund: Boxed<Charges>,
@@ -78,9 +77,9 @@ where
     }
 
     /// Waits for a response.
-    pub(crate) const fn serve(response: S::Future, admitted: Admitted) -> Self {
+    pub(crate) const fn serve(response: S::Future, scope: Arc<Scope>) -> Self {
         Self {
-            step: Step::Serving { response, admitted },
+            step: Step::Serving { response, scope },
         }
     }
 
@@ -105,16 +104,16 @@ where
         let mut step = self.project().step;
         loop {
             let next = match step.as_mut().project() {
-                StepProjection::Serving { response, admitted } => {
+                StepProjection::Serving { response, scope } => {
                     let mut polled = response.poll(context);
                     let Poll::Ready(result) = &mut polled else {
                         return polled;
                     };
-                    if admitted.has_only_to_tell() {
-                        admitted.tell(result);
+                    if scope.has_only_to_tell() {
+                        scope.tell(result);
                         return polled;
                     }
-                    settled::<S, B, R>(admitted, ready!(polled))
+                    settled::<S, B, R>(scope, ready!(polled))
                 }
                 StepProjection::Deciding { check, next } => ready!(decided(check, next, context)),
                 StepProjection::Refunding {
@@ -161,11 +160,11 @@ where
         mut request,
     } = *next;
     Poll::Ready(match asked.answered(answer) {
-        Ok(admitted) => {
-            show(&admitted.scope, request.extensions_mut());
+        Ok(scope) => {
+            show(&scope, request.extensions_mut());
             Step::Serving {
                 response: ready.call(request),
-                admitted,
+                scope,
             }
         }
         Err(rejection) => Step::Answered {
@@ -178,16 +177,16 @@ where
 #[cold]
 #[inline(never)]
 fn settled<S, B, R>(
-    admitted: &mut Admitted,
+    scope: &mut Arc<Scope>,
     mut result: Result<Response<R>, S::Error>,
 ) -> StepOf<S, B, R>
 where
     S: Service<Request<B>>,
 {
-    let settings = Arc::clone(&admitted.scope.settings);
+    let settings = Arc::clone(&scope.settings);
     let charges = Charges {
-        own: mem::take(&mut admitted.own),
-        inside: admitted.scope.take_charges(),
+        own: scope.take_own(),
+        inside: scope.take_charges(),
     };
     let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
     if failed && charges.are_due_back() {

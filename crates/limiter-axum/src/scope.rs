@@ -3,9 +3,10 @@
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use http::Extensions;
+use http::{Extensions, Response};
 
 use crate::charge::Charge;
+use crate::charges::Own;
 use crate::settings::Settings;
 
 /// One request under one layer, shared between the layer and the extractors inside of it.
@@ -16,6 +17,7 @@ pub(crate) struct Scope {
     pub(crate) exempt: bool,
     #[cfg(feature = "axum")]
     pub(crate) grpc: bool,
+    own: Own,
     /// What was charged inside of the layer. Most requests have nothing, and need no lock to know it.
     inside: OnceLock<Mutex<Vec<Arc<Charge>>>>,
 }
@@ -30,7 +32,7 @@ pub(crate) fn show(scope: &Arc<Scope>, extensions: &mut Extensions) {
 
 impl Scope {
     #[inline]
-    pub(crate) fn new(settings: Arc<Settings>, exempt: bool, grpc: bool) -> Arc<Self> {
+    pub(crate) fn new(settings: Arc<Settings>, exempt: bool, grpc: bool, own: Own) -> Arc<Self> {
         // Only extractors ask for these.
         #[cfg(not(feature = "axum"))]
         let _ = (exempt, grpc);
@@ -40,6 +42,7 @@ impl Scope {
             exempt,
             #[cfg(feature = "axum")]
             grpc,
+            own,
             inside: OnceLock::new(),
         })
     }
@@ -52,10 +55,29 @@ impl Scope {
         charges.push(charge);
     }
 
-    /// Says whether anything was charged inside of the layer.
+    /// Says whether nothing is left to do once the request is answered but to tell the client of the layer's own decision.
     #[inline]
-    pub(crate) fn has_charges(&self) -> bool {
-        self.inside.get().is_some()
+    pub(crate) fn has_only_to_tell(&self) -> bool {
+        !matches!(self.own, Own::Kept(_)) && self.inside.get().is_none()
+    }
+
+    /// Tells the client how it stands after the layer's own decision.
+    #[inline]
+    pub(crate) fn tell<R, E>(self: &mut Arc<Self>, result: &mut Result<Response<R>, E>) {
+        if matches!(self.own, Own::Told(_))
+            && let Ok(response) = result
+            && let Own::Told(fields) = self.take_own()
+        {
+            fields.write(response.status(), response.headers_mut());
+        }
+    }
+
+    /// Takes out what is left to do of the layer's own charge, or a copy of it if somebody has kept the request's extensions.
+    pub(crate) fn take_own(self: &mut Arc<Self>) -> Own {
+        match Arc::get_mut(self) {
+            Some(scope) => mem::take(&mut scope.own),
+            None => self.own.clone(),
+        }
     }
 
     /// Takes out what was charged inside of the layer.

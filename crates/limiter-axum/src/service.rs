@@ -52,10 +52,10 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
         match self.settings.enter(&parts, self.only.as_ref()) {
-            Entry::Admitted(admitted) => {
-                show(&admitted.scope, &mut parts.extensions);
+            Entry::Admitted(scope) => {
+                show(&scope, &mut parts.extensions);
                 let response = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::serve(response, admitted)
+                ResponseFuture::serve(response, scope)
             }
             Entry::Rejected(rejection) => ResponseFuture::answer(rejection.into_http()),
             Entry::Undecided(check, asked) => {

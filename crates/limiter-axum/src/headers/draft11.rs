@@ -9,6 +9,7 @@ use super::line::Line;
 use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, members, shown, whole_seconds};
 
 /// Both fields, with a member for each plan.
+#[derive(Clone)]
 pub(super) struct Lines {
     policy: HeaderValue,
     limit: HeaderValue,

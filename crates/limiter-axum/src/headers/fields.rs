@@ -8,6 +8,7 @@ use limiter_core::Decision;
 use super::{HeaderStyle, PolicyLine, draft11, exhausted_seconds, keep_longest, legacy, shown};
 
 /// What a decision adds to the fields of a response, once there is one.
+#[derive(Clone)]
 pub(crate) struct Fields {
     draft11: Option<draft11::Lines>,
     legacy: Option<legacy::Numbers>,
@@ -18,7 +19,20 @@ pub(crate) struct Fields {
 impl Fields {
     /// Writes down what `decision` says, if anything is told at all; `policy` keeps the line that tells the plans, if there is a
     /// place to keep it.
+    #[inline]
     pub(crate) fn of(
+        style: &HeaderStyle,
+        decision: &Decision,
+        policy: Option<&PolicyLine>,
+    ) -> Option<Self> {
+        // Where fields are not wanted, nearly always so.
+        if style.is_off() && shown(decision).all(|plan| plan.remaining > 0) {
+            return None;
+        }
+        Self::written(style, decision, policy)
+    }
+
+    fn written(
         style: &HeaderStyle,
         decision: &Decision,
         policy: Option<&PolicyLine>,

@@ -8,6 +8,7 @@ use super::{
 };
 
 /// What the fields tell of the plan that is nearest to its end.
+#[derive(Clone)]
 pub(super) struct Numbers {
     limit: u32,
     remaining: u32,
