@@ -67,7 +67,7 @@ pub(crate) fn read_all(command: &mut Command) -> Result<(String, ExitStatus), Pr
         let (mut printed, writer) = io::pipe()?;
         command.stdout(writer.try_clone()?).stderr(writer);
         let mut child = command.stdin(Stdio::null()).spawn()?;
-        // Who holds an end to write to waits for himself.
+        // They hold an end of the pipe to write to: while they do, there may be more to read.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut bytes = Vec::new();
         printed.read_to_end(&mut bytes)?;

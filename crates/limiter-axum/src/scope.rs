@@ -17,6 +17,8 @@ pub(crate) struct Scope {
     pub(crate) exempt: bool,
     #[cfg(feature = "axum")]
     pub(crate) grpc: bool,
+    /// What is left to do of the layer's own charge. Here, and not beside the response that is waited for: that is moved several
+    /// times before it is polled.
     own: Own,
     /// What was charged inside of the layer. Most requests have nothing, and need no lock to know it.
     inside: OnceLock<Mutex<Vec<Arc<Charge>>>>,
@@ -64,6 +66,7 @@ impl Scope {
     /// Tells the client how it stands after the layer's own decision.
     #[inline]
     pub(crate) fn tell<R, E>(self: &mut Arc<Self>, result: &mut Result<Response<R>, E>) {
+        // Looked at first: to take it out needs the scope for itself, which is not for free.
         if matches!(self.own, Own::Told(_))
             && let Ok(response) = result
             && let Own::Told(fields) = self.take_own()

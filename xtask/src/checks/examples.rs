@@ -1,4 +1,4 @@
-//! Every example of the workspace builds as its users build it, and runs to its end.
+//! Every example of the workspace runs to its end, and builds with no more features than it asks for.
 
 use std::{collections::BTreeMap, env::consts::EXE_SUFFIX, process::Command};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::examples::check_alone;
+use super::{ensure_component, examples::check_alone};
 use crate::{
     problem::Problem,
     process::{cargo, run},
@@ -17,6 +17,7 @@ type Combination = BTreeSet<String>;
 
 /// Clippy, not `cargo check`: it does the same and can refuse warnings without building the dependencies anew.
 pub(crate) fn features(workspace: &Workspace) -> Result<(), Problem> {
+    ensure_component("clippy", "clippy")?;
     for package in workspace.crates() {
         let combinations = combinations(&package.features).ok_or_else(|| {
             let name = &package.name;
@@ -30,9 +31,8 @@ pub(crate) fn features(workspace: &Workspace) -> Result<(), Problem> {
             }
             run(command.args(["--", "-D", "warnings"]))?;
         }
-        check_alone(package)?;
     }
-    Ok(())
+    workspace.members().try_for_each(check_alone)
 }
 
 /// Every set of features that differs in what it turns on. Names with a leading underscore are not for users; defaults

@@ -29,6 +29,7 @@ pub(crate) fn formatting(workspace: &Workspace) -> Result<(), Problem> {
     run(command.arg(workspace.limitador()))
 }
 
+/// With the features of the whole workspace, so that each dependency is built once.
 const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
 
 pub(crate) fn clippy(_: &Workspace) -> Result<(), Problem> {
@@ -42,7 +43,6 @@ pub(crate) fn documentation(_: &Workspace) -> Result<(), Problem> {
     run(command.args(WHOLE).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Everything with the features of the whole workspace, so that each dependency is built once.
 pub(crate) fn build(_: &Workspace) -> Result<(), Problem> {
     run(cargo(["test", "--no-run"]).args(WHOLE))?;
     run(cargo(["build", "--examples"]).args(WHOLE))
@@ -65,9 +65,9 @@ pub(crate) fn interleavings(workspace: &Workspace) -> Result<(), Problem> {
         env::var("RUSTFLAGS").unwrap_or_default(),
         "--cfg shuttle".to_owned(),
     ];
-    let mut command = cargo(["test", "--package", "limiter-memory"]);
+    let mut command = cargo(["test", "--package", "limiter-interleavings"]);
     command
-        .args(["--test", "shuttle", "--target-dir"])
+        .args(["--test", "memory", "--target-dir"])
         .arg(workspace.target_directory.join("shuttle"))
         // It would win over RUSTFLAGS, and without the flag there is no test to run.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")

@@ -12,6 +12,7 @@ use crate::{
 pub(crate) fn msrv(workspace: &Workspace) -> Result<(), Problem> {
     let promised = promised(workspace)?;
     Problem::unless_empty(newer_dependencies(workspace, promised))?;
+    // One by one: together they would lend each other features, and share nothing with what the step `features` has built.
     for package in workspace.crates() {
         let mut command = cargo_of(promised)?;
         run(command.args(["check", "--all-features", "--package", &package.name]))?;

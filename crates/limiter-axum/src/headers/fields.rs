@@ -25,7 +25,7 @@ impl Fields {
         decision: &Decision,
         policy: Option<&PolicyLine>,
     ) -> Option<Self> {
-        // Where fields are not wanted, nearly always so.
+        // Spares a call where nothing is told, as nearly always where fields are not wanted.
         if style.is_off() && shown(decision).all(|plan| plan.remaining > 0) {
             return None;
         }

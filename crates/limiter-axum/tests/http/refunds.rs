@@ -57,6 +57,23 @@ async fn answered(bench: &Bench) -> (Limits, Receipt) {
 }
 
 #[tokio::test]
+async fn a_failure_is_given_back_also_if_the_handler_keeps_its_request() {
+    let bench = bench();
+    let (kept, mut sent) = mpsc::unbounded_channel();
+    let fail = async move |request: axum::extract::Request| {
+        kept.send(request.extensions().clone()).unwrap();
+        StatusCode::INTERNAL_SERVER_ERROR
+    };
+    let layer = bench.by_ip(rows(4).refund_failures());
+    let url = serve(Router::new().route("/", post(fail)).layer(layer)).await;
+    let response = send(&url).await;
+    assert_eq!(response.status(), 500);
+    assert!(short(response.headers(), "ratelimit").starts_with("rows r=10"));
+    assert!(sent.recv().await.is_some());
+    assert_eq!(left(&bench, "rows").await, 10);
+}
+
+#[tokio::test]
 async fn a_receipt_gives_back_after_the_response_as_well_and_once() {
     let bench = bench();
     let (_, receipt) = answered(&bench).await;

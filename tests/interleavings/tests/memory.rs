@@ -1,16 +1,29 @@
-//! Interleavings, explored: `RUSTFLAGS="--cfg shuttle" cargo test -p limiter-memory --test shuttle --release`.
+//! Interleavings of the memory store, explored: `RUSTFLAGS="--cfg shuttle" cargo test -p limiter-interleavings --release`.
 #![cfg(all(test, shuttle))]
-
-mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_core::{AbusePolicy, Cost, Plan, Tier};
+use limiter_core::{AbusePolicy, Cost, Key, Plan, StoreError, Tier};
+use limiter_interleavings::HandTurnedClock;
 use limiter_memory::{MemoryAbuseStore, MemoryStore};
-use limiter_testkit::ManualClock;
 use shuttle::thread;
-use support::{is_full, key, plan, store};
+
+fn key(name: impl std::fmt::Display) -> Key {
+    Key::new(name.to_string()).unwrap()
+}
+
+fn plan(name: &str, limit: &str) -> Plan {
+    Plan::new(name, limit).unwrap()
+}
+
+/// Makes a store for `max_keys` keys on a clock that is turned by hand.
+fn store(max_keys: usize) -> (MemoryStore, HandTurnedClock) {
+    let clock = HandTurnedClock::default();
+    let builder = MemoryStore::builder().max_keys(max_keys);
+    let store = builder.clock(Arc::new(clock.clone())).build().unwrap();
+    (store, clock)
+}
 
 /// Runs `case` under random schedules, and under ones that a bug of few preemptions cannot hide from.
 fn explore(case: fn()) {
@@ -78,7 +91,7 @@ fn racing_new_keys_never_exceed_the_cap() {
         race(move |nth| {
             let answer = racing.try_acquire_sync(&key(nth), &plans, Cost::ONE);
             assert!(racing.stats().tracked_keys <= 2);
-            usize::from(is_full(&answer))
+            usize::from(matches!(answer, Err(StoreError::Full { .. })))
         });
         assert_eq!(store.stats().tracked_keys, 2);
         assert_eq!(store.stats().refused_new_keys, 1);
@@ -117,7 +130,7 @@ fn sweeps_and_reclaims_take_nothing_from_a_live_key() {
 fn racing_attempts_are_allowed_exactly_up_to_the_threshold() {
     explore(|| {
         let store = MemoryAbuseStore::builder().max_keys(10);
-        let store = store.clock(Arc::new(ManualClock::new()));
+        let store = store.clock(Arc::new(HandTurnedClock::default()));
         let store = store.build_abuse_store().unwrap();
         let tier = Tier::new("temp", 4, Duration::from_secs(60));
         let policy = AbusePolicy::builder("login").tier(tier).build().unwrap();
