@@ -1,6 +1,7 @@
 //! [`Charges`]: all that a request was charged.
 
 use std::future::poll_fn;
+use std::mem;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -13,12 +14,12 @@ use crate::rate_limit::CheckedLimit;
 use crate::settings::Settings;
 
 /// What is left to do of the layer's own charge once the request is answered.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) enum Own {
     #[default]
     Nothing,
-    /// The client is told of it.
-    Told(Fields),
+    /// The client is told of it. In a box: what waits for a response is moved several times before it is polled.
+    Told(Box<Fields>),
     /// It is given back if the request fails, and the client is told how it stands then.
     Kept(Arc<Charge>),
 }
@@ -28,7 +29,24 @@ impl Own {
     #[inline]
     pub(crate) fn to_tell(settings: &Settings, limit: &CheckedLimit, decision: &Decision) -> Self {
         let fields = limit.fields(decision, &settings.header_style);
-        fields.map_or(Self::Nothing, Self::Told)
+        fields.map_or(Self::Nothing, |fields| Self::Told(Box::new(fields)))
+    }
+
+    /// Says whether nothing is left to do but to tell the client.
+    #[inline]
+    pub(crate) const fn is_only_told(&self) -> bool {
+        !matches!(self, Self::Kept(_))
+    }
+
+    /// Tells the client how it stands.
+    #[inline]
+    pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
+        if let Self::Told(_) = self
+            && let Ok(response) = result
+            && let Self::Told(fields) = mem::take(self)
+        {
+            fields.write(response.status(), response.headers_mut());
+        }
     }
 
     /// Keeps what may have to be given back.

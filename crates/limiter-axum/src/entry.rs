@@ -8,14 +8,14 @@ use limiter_core::{CheckError, Decision, Key};
 use crate::charges::Own;
 use crate::rate_limit::CheckedLimit;
 use crate::response_future::Check;
-use crate::scope::Scope;
+use crate::scope::Visit;
 use crate::settings::{Gate, Settings};
 use crate::{Rejection, Undecided};
 
 /// What becomes of a request when it comes in.
 pub(crate) enum Entry {
     /// It goes on.
-    Admitted(Arc<Scope>),
+    Admitted(Visit, Own),
     /// It is turned away.
     Rejected(Rejection),
     /// The limiter has to wait for its store.
@@ -40,7 +40,7 @@ impl Settings {
     ) -> Entry {
         let grpc = is_grpc(parts);
         match self.gate(parts, only) {
-            Gate::Charge(key, limit) => self.ask(key, limit, grpc),
+            Gate::Charge(ref key, limit) => self.ask(key, limit, grpc),
             Gate::Reject(rejection) => Entry::Rejected(self.turned_away(rejection, grpc)),
             Gate::Exempt(what) => self.enter_uncharged(what, true, grpc),
             Gate::Pass(what) => self.enter_uncharged(what, false, grpc),
@@ -48,15 +48,16 @@ impl Settings {
     }
 
     /// Asks the limiter. With a store in process it answers at once, and the request goes on without a detour.
-    fn ask(self: &Arc<Self>, key: Key, limit: &Arc<CheckedLimit>, grpc: bool) -> Entry {
-        let answer = self.limiter.check_at_once(&key, &limit.plans, limit.cost);
+    #[inline]
+    fn ask(self: &Arc<Self>, key: &Key, limit: &Arc<CheckedLimit>, grpc: bool) -> Entry {
+        let answer = self.limiter.check_at_once(key, &limit.plans, limit.cost);
         // The commonest answer is looked at where it is: it is large.
         if let Some(Ok(decision)) = &answer
             && decision.is_allowed()
             && !limit.refund_failures
         {
             let own = Own::to_tell(self, limit, decision);
-            return Entry::Admitted(Scope::new(Arc::clone(self), false, grpc, own));
+            return Entry::Admitted(Visit::new(Arc::clone(self), false, grpc), own);
         }
         self.settle(answer, key, limit, grpc)
     }
@@ -66,7 +67,7 @@ impl Settings {
     fn settle(
         self: &Arc<Self>,
         answer: Option<Result<Decision, CheckError>>,
-        key: Key,
+        key: &Key,
         limit: &Arc<CheckedLimit>,
         grpc: bool,
     ) -> Entry {
@@ -77,11 +78,11 @@ impl Settings {
             grpc,
         };
         match answer.map(|answer| asked.answered(answer)) {
-            Some(Ok(scope)) => Entry::Admitted(scope),
+            Some(Ok((visit, own))) => Entry::Admitted(visit, own),
             Some(Err(rejection)) => Entry::Rejected(rejection),
             None => {
                 let limiter = Arc::clone(&self.limiter);
-                let check = limiter.check_detached(key, &limit.plans, limit.cost);
+                let check = limiter.check_detached(key.clone(), &limit.plans, limit.cost);
                 Entry::Undecided(check, Box::new(asked))
             }
         }
@@ -90,7 +91,7 @@ impl Settings {
     #[cold]
     fn enter_uncharged(self: &Arc<Self>, what: Undecided, exempt: bool, grpc: bool) -> Entry {
         self.tell(what);
-        Entry::Admitted(Scope::new(Arc::clone(self), exempt, grpc, Own::Nothing))
+        Entry::Admitted(Visit::new(Arc::clone(self), exempt, grpc), Own::Nothing)
     }
 }
 
@@ -99,7 +100,7 @@ impl Asked {
     pub(crate) fn answered(
         &self,
         answer: Result<Decision, CheckError>,
-    ) -> Result<Arc<Scope>, Rejection> {
+    ) -> Result<(Visit, Own), Rejection> {
         let rejection = match answer {
             Ok(decision) if decision.is_allowed() => {
                 let own = match self.key.clone() {
@@ -107,7 +108,7 @@ impl Asked {
                     None => Own::to_tell(&self.settings, &self.limit, &decision),
                 };
                 let settings = Arc::clone(&self.settings);
-                return Ok(Scope::new(settings, false, self.grpc, own));
+                return Ok((Visit::new(settings, false, self.grpc), own));
             }
             Ok(decision) => Rejection::by_decision(decision),
             Err(error) => Rejection::by_error(&error),

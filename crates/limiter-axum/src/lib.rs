@@ -25,6 +25,10 @@ mod rejection;
 mod response_future;
 mod route_rule;
 mod route_template;
+#[cfg_attr(
+    not(feature = "axum"),
+    expect(dead_code, reason = "extractors alone ask for some of it")
+)]
 mod scope;
 mod service;
 mod settings;

@@ -1,5 +1,6 @@
 //! [`ResponseFuture`]: a request on its way through the layer.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,9 +11,9 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::RejectionBody;
-use crate::charges::Charges;
+use crate::charges::{Charges, Own};
 use crate::entry::Asked;
-use crate::scope::{Scope, show};
+use crate::scope::Visit;
 use crate::settings::Settings;
 
 pin_project! {
@@ -36,7 +37,9 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            scope: Arc<Scope>,
+            // Nothing while it runs.
+            visit: Option<Visit>,
+            own: Own,
         },
         Refunding {
             refund: Boxed<Charges>,
@@ -77,9 +80,14 @@ where
     }
 
     /// Waits for a response.
-    pub(crate) const fn serve(response: S::Future, scope: Arc<Scope>) -> Self {
+    #[inline]
+    pub(crate) const fn serve(response: S::Future, visit: Visit, own: Own) -> Self {
         Self {
-            step: Step::Serving { response, scope },
+            step: Step::Serving {
+                response,
+                visit: Some(visit),
+                own,
+            },
         }
     }
 
@@ -104,16 +112,20 @@ where
         let mut step = self.project().step;
         loop {
             let next = match step.as_mut().project() {
-                StepProjection::Serving { response, scope } => {
-                    let mut polled = response.poll(context);
+                StepProjection::Serving {
+                    response,
+                    visit,
+                    own,
+                } => {
+                    let mut polled = Visit::around(visit, || response.poll(context));
                     let Poll::Ready(result) = &mut polled else {
                         return polled;
                     };
-                    if scope.has_only_to_tell() {
-                        scope.tell(result);
+                    if own.is_only_told() && !visit.as_ref().is_some_and(Visit::is_shared) {
+                        own.tell(result);
                         return polled;
                     }
-                    settled::<S, B, R>(scope, ready!(polled))
+                    settled::<S, B, R>(visit, own, ready!(polled))
                 }
                 StepProjection::Deciding { check, next } => ready!(decided(check, next, context)),
                 StepProjection::Refunding {
@@ -157,16 +169,14 @@ where
     let Next {
         asked,
         mut ready,
-        mut request,
+        request,
     } = *next;
     Poll::Ready(match asked.answered(answer) {
-        Ok(scope) => {
-            show(&scope, request.extensions_mut());
-            Step::Serving {
-                response: ready.call(request),
-                scope,
-            }
-        }
+        Ok((visit, own)) => Step::Serving {
+            response: ready.call(request),
+            visit: Some(visit),
+            own,
+        },
         Err(rejection) => Step::Answered {
             result: Some(Ok(rejection.into_http())),
         },
@@ -177,17 +187,23 @@ where
 #[cold]
 #[inline(never)]
 fn settled<S, B, R>(
-    scope: &mut Arc<Scope>,
+    visit: &mut Option<Visit>,
+    own: &mut Own,
     mut result: Result<Response<R>, S::Error>,
 ) -> StepOf<S, B, R>
 where
     S: Service<Request<B>>,
 {
-    let settings = Arc::clone(&scope.settings);
-    let charges = Charges {
-        own: scope.take_own(),
-        inside: scope.take_charges(),
+    let Some(visit) = visit.take() else {
+        return Step::Answered {
+            result: Some(result),
+        };
     };
+    let charges = Charges {
+        own: mem::take(own),
+        inside: visit.take_charges(),
+    };
+    let settings = visit.settings;
     let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
     if failed && charges.are_due_back() {
         return Step::Refunding {

@@ -1,93 +1,118 @@
-//! [`Scope`]: one request under one layer.
+//! [`Visit`] and [`Scope`]: one request under one layer.
 
+use std::cell::Cell;
 use std::mem;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use http::{Extensions, Response};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::charge::Charge;
-use crate::charges::Own;
 use crate::settings::Settings;
 
-/// One request under one layer, shared between the layer and the extractors inside of it.
-pub(crate) struct Scope {
+/// One request under one layer, as the layer has it.
+///
+/// Extractors find it on the thread that runs them, which is inside of the layer just then. So nothing is put into the request, and
+/// requests that are charged nothing in their handler, nearly all of them, need no memory for what they do not share.
+pub(crate) struct Visit {
     pub(crate) settings: Arc<Settings>,
     /// Nothing is charged to it.
-    #[cfg(feature = "axum")]
-    pub(crate) exempt: bool,
-    #[cfg(feature = "axum")]
-    pub(crate) grpc: bool,
-    /// What is left to do of the layer's own charge. Here, and not beside the response that is waited for: that is moved several
-    /// times before it is polled.
-    own: Own,
-    /// What was charged inside of the layer. Most requests have nothing, and need no lock to know it.
-    inside: OnceLock<Mutex<Vec<Arc<Charge>>>>,
+    exempt: bool,
+    grpc: bool,
+    /// There is one once an extractor has asked for it.
+    scope: Option<Arc<Scope>>,
 }
 
-/// Lets extractors find the scope of the request.
-#[inline]
-pub(crate) fn show(scope: &Arc<Scope>, extensions: &mut Extensions) {
-    if cfg!(feature = "axum") {
-        extensions.insert(Arc::clone(scope));
+/// One request under one layer, as the layer and the extractors inside of it share it.
+pub(crate) struct Scope {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) exempt: bool,
+    pub(crate) grpc: bool,
+    charges: Mutex<Vec<Arc<Charge>>>,
+}
+
+thread_local! {
+    /// The innermost visit that this thread is running.
+    static HERE: Cell<Option<Visit>> = const { Cell::new(None) };
+}
+
+impl Visit {
+    #[inline]
+    pub(crate) const fn new(settings: Arc<Settings>, exempt: bool, grpc: bool) -> Self {
+        Self {
+            settings,
+            exempt,
+            grpc,
+            scope: None,
+        }
     }
+
+    /// Runs what is inside of the layer: extractors find the visit meanwhile.
+    #[inline]
+    pub(crate) fn around<T>(visit: &mut Option<Self>, run: impl FnOnce() -> T) -> T {
+        if cfg!(not(feature = "axum")) {
+            return run();
+        }
+        let visit = Cell::from_mut(visit);
+        trade_places(visit);
+        let _back = Back(visit);
+        run()
+    }
+
+    /// Says whether an extractor may have charged the request.
+    #[inline]
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.scope.is_some()
+    }
+
+    /// Takes out what extractors have charged.
+    pub(crate) fn take_charges(&self) -> Vec<Arc<Charge>> {
+        let take = |scope: &Arc<Scope>| mem::take(&mut *scope.charges());
+        self.scope.as_ref().map(take).unwrap_or_default()
+    }
+
+    fn share(&mut self) -> Arc<Scope> {
+        let scope = self.scope.get_or_insert_with(|| {
+            Arc::new(Scope {
+                settings: Arc::clone(&self.settings),
+                exempt: self.exempt,
+                grpc: self.grpc,
+                charges: Mutex::default(),
+            })
+        });
+        Arc::clone(scope)
+    }
+}
+
+/// Gives a visit back to its layer, also if what is inside panics.
+struct Back<'a>(&'a Cell<Option<Visit>>);
+
+impl Drop for Back<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        trade_places(self.0);
+    }
+}
+
+/// Puts a visit where extractors look, and what was there in its place. A thread that is ending has no such place.
+#[inline]
+fn trade_places(visit: &Cell<Option<Visit>>) {
+    let _ = HERE.try_with(|here| here.swap(visit));
 }
 
 impl Scope {
-    #[inline]
-    pub(crate) fn new(settings: Arc<Settings>, exempt: bool, grpc: bool, own: Own) -> Arc<Self> {
-        // Only extractors ask for these.
-        #[cfg(not(feature = "axum"))]
-        let _ = (exempt, grpc);
-        Arc::new(Self {
-            settings,
-            #[cfg(feature = "axum")]
-            exempt,
-            #[cfg(feature = "axum")]
-            grpc,
-            own,
-            inside: OnceLock::new(),
-        })
+    /// Finds the innermost layer around what runs here.
+    pub(crate) fn here() -> Option<Arc<Self>> {
+        let mut visit = None;
+        trade_places(Cell::from_mut(&mut visit));
+        let scope = visit.as_mut().map(Visit::share);
+        trade_places(Cell::from_mut(&mut visit));
+        scope
     }
 
     /// Adds what was charged inside of the layer. Once the request is answered nobody asks for it any more.
-    #[cfg(feature = "axum")]
     pub(crate) fn add(&self, charge: Arc<Charge>) {
-        let charges = self.inside.get_or_init(Mutex::default);
-        let mut charges = charges.lock().unwrap_or_else(PoisonError::into_inner);
-        charges.push(charge);
+        self.charges().push(charge);
     }
 
-    /// Says whether nothing is left to do once the request is answered but to tell the client of the layer's own decision.
-    #[inline]
-    pub(crate) fn has_only_to_tell(&self) -> bool {
-        !matches!(self.own, Own::Kept(_)) && self.inside.get().is_none()
-    }
-
-    /// Tells the client how it stands after the layer's own decision.
-    #[inline]
-    pub(crate) fn tell<R, E>(self: &mut Arc<Self>, result: &mut Result<Response<R>, E>) {
-        // Looked at first: to take it out needs the scope for itself, which is not for free.
-        if matches!(self.own, Own::Told(_))
-            && let Ok(response) = result
-            && let Own::Told(fields) = self.take_own()
-        {
-            fields.write(response.status(), response.headers_mut());
-        }
-    }
-
-    /// Takes out what is left to do of the layer's own charge, or a copy of it if somebody has kept the request's extensions.
-    pub(crate) fn take_own(self: &mut Arc<Self>) -> Own {
-        match Arc::get_mut(self) {
-            Some(scope) => mem::take(&mut scope.own),
-            None => self.own.clone(),
-        }
-    }
-
-    /// Takes out what was charged inside of the layer.
-    pub(crate) fn take_charges(&self) -> Vec<Arc<Charge>> {
-        let take = |charges: &Mutex<_>| {
-            mem::take(&mut *charges.lock().unwrap_or_else(PoisonError::into_inner))
-        };
-        self.inside.get().map(take).unwrap_or_default()
+    fn charges(&self) -> MutexGuard<'_, Vec<Arc<Charge>>> {
+        self.charges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

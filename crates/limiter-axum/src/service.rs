@@ -11,7 +11,6 @@ use crate::RejectionBody;
 use crate::entry::Entry;
 use crate::rate_limit::CheckedLimit;
 use crate::response_future::{Next, ResponseFuture};
-use crate::scope::show;
 use crate::settings::Settings;
 
 /// A service whose requests are limited. Made by [`RateLimitLayer`](crate::RateLimitLayer).
@@ -50,12 +49,11 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         match self.settings.enter(&parts, self.only.as_ref()) {
-            Entry::Admitted(scope) => {
-                show(&scope, &mut parts.extensions);
+            Entry::Admitted(visit, own) => {
                 let response = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::serve(response, scope)
+                ResponseFuture::serve(response, visit, own)
             }
             Entry::Rejected(rejection) => ResponseFuture::answer(rejection.into_http()),
             Entry::Undecided(check, asked) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::chain::{Chain, Standings};
 use crate::math::Suppression;
-use crate::{Enforcement, Limit, Plan, PlanName, PlanVerdict, Source, StoreError, Verdict};
+use crate::{Enforcement, Plan, PlanName, PlanVerdict, Source, StoreError, Verdict};
 
 /// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
 ///
@@ -122,19 +122,15 @@ impl fmt::Display for Reason {
 /// # let limiter = DefaultRateLimiter::new(Arc::new(InMemoryPlanRegistry::new(plans)?), Arc::new(ModelStore::new()));
 /// let decision = block_on(limiter.check(&Key::new("ada")?, &names, Cost::new(2)?))?;
 /// let [gold, trial] = decision.plans() else { unreachable!("one for each plan, in order") };
-/// assert_eq!((gold.limit.units(), gold.remaining), (10, 8));
+/// assert_eq!((gold.plan.limit().units(), gold.remaining), (10, 8));
 /// assert_eq!(gold.reset_after.as_millis(), 200);
-/// assert_eq!((trial.enforcement, trial.remaining), (Enforcement::Shadow, 0));
+/// assert_eq!((trial.plan.enforcement(), trial.remaining), (Enforcement::Shadow, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanDecision {
-    /// The plan's name.
-    pub name: PlanName,
-    /// The plan's limit. Under a fallback this node grants its share of it, and `remaining` is what is left of that share.
-    pub limit: Limit,
-    /// Whether the plan denies or only reports.
-    pub enforcement: Enforcement,
+    /// The plan. Under a fallback this node grants its share of the plan's limit, and `remaining` is what is left of that share.
+    pub plan: Plan,
     /// Whether the plan admitted the request, or would have.
     pub admits: bool,
     /// Units that are free now.
@@ -243,11 +239,8 @@ impl Decision {
 impl PlanDecision {
     #[inline]
     pub(crate) fn new(plan: Plan, verdict: &PlanVerdict) -> Self {
-        let (name, limit, enforcement) = plan.into_parts();
         Self {
-            name,
-            limit,
-            enforcement,
+            plan,
             admits: verdict.admits,
             remaining: verdict.remaining,
             reset_after: verdict.reset_after,
@@ -302,11 +295,11 @@ impl fmt::Display for Decision {
             write!(
                 f,
                 "; {}: {} of {} left",
-                plan.name,
+                plan.plan.name(),
                 plan.remaining,
-                plan.limit.units()
+                plan.plan.limit().units()
             )?;
-            match plan.enforcement {
+            match plan.plan.enforcement() {
                 Enforcement::Shadow if !plan.admits => f.write_str(" (shadow, would deny)"),
                 Enforcement::Shadow => f.write_str(" (shadow)"),
                 Enforcement::Enforced => Ok(()),

@@ -8,6 +8,7 @@ mod cost;
 mod deadline;
 mod decision;
 mod default_rate_limiter;
+mod dotted;
 mod fallback;
 mod in_memory_plan_registry;
 mod key;

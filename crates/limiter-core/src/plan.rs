@@ -1,8 +1,11 @@
 //! [`Plan`]: a named limit.
 
+use std::fmt;
+use std::sync::Arc;
+
 use crate::{InvalidLimit, InvalidPlanName, Limit, PlanName};
 
-/// A named limit, enforced or in shadow.
+/// A named limit, enforced or in shadow. Clones share one value: they are as cheap as a count of who holds it.
 ///
 /// # Examples
 /// ```
@@ -15,13 +18,21 @@ use crate::{InvalidLimit, InvalidPlanName, Limit, PlanName};
 /// assert!(daily.is_enforced() && !trial.is_enforced());
 /// # Ok::<(), limiter_core::InvalidPlan>(())
 /// ```
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "NamedLimit", into = "NamedLimit")
+)]
+pub struct Plan(Arc<NamedLimit>);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
+    serde(rename = "Plan", deny_unknown_fields)
 )]
-pub struct Plan {
+struct NamedLimit {
     name: PlanName,
     limit: Limit,
     #[cfg_attr(feature = "serde", serde(default))]
@@ -60,63 +71,80 @@ impl Plan {
         L: TryInto<Limit>,
         InvalidPlan: From<N::Error> + From<L::Error>,
     {
-        Ok(Self {
+        Ok(Self::from(NamedLimit {
             name: name.try_into()?,
             limit: limit.try_into()?,
             enforcement: Enforcement::Enforced,
-        })
+        }))
     }
 
     /// Returns the same plan, counting and reporting but never denying.
     #[must_use]
     pub fn in_shadow(mut self) -> Self {
-        self.enforcement = Enforcement::Shadow;
+        Arc::make_mut(&mut self.0).enforcement = Enforcement::Shadow;
         self
     }
 
     /// Returns the same plan with another limit.
     #[must_use]
     pub(crate) fn with_limit(&self, limit: Limit) -> Self {
-        Self {
+        Self::from(NamedLimit {
             limit,
-            ..self.clone()
-        }
-    }
-
-    /// Takes the plan apart.
-    pub(crate) fn into_parts(self) -> (PlanName, Limit, Enforcement) {
-        (self.name, self.limit, self.enforcement)
+            ..NamedLimit::clone(&self.0)
+        })
     }
 
     /// Returns the name.
     #[must_use]
-    pub const fn name(&self) -> &PlanName {
-        &self.name
+    #[inline]
+    pub fn name(&self) -> &PlanName {
+        &self.0.name
     }
 
     /// Returns the limit.
     #[must_use]
-    pub const fn limit(&self) -> &Limit {
-        &self.limit
+    #[inline]
+    pub fn limit(&self) -> &Limit {
+        &self.0.limit
     }
 
     /// Returns whether the plan denies, or only reports.
     #[must_use]
-    pub const fn enforcement(&self) -> Enforcement {
-        self.enforcement
+    pub fn enforcement(&self) -> Enforcement {
+        self.0.enforcement
     }
 
     /// Returns whether the plan denies what exceeds it.
     #[must_use]
-    pub const fn is_enforced(&self) -> bool {
-        matches!(self.enforcement, Enforcement::Enforced)
+    #[inline]
+    pub fn is_enforced(&self) -> bool {
+        matches!(self.0.enforcement, Enforcement::Enforced)
     }
 }
 
-impl std::fmt::Display for Plan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({self})")
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let suffix = if self.is_enforced() { "" } else { " (shadow)" };
-        write!(f, "{}: {}{suffix}", self.name, self.limit)
+        write!(f, "{}: {}{suffix}", self.name(), self.limit())
+    }
+}
+
+impl From<NamedLimit> for Plan {
+    fn from(plan: NamedLimit) -> Self {
+        Self(Arc::new(plan))
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Plan> for NamedLimit {
+    fn from(plan: Plan) -> Self {
+        Arc::unwrap_or_clone(plan.0)
     }
 }
 

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use limiter_core::{Key, UnresolvedKey};
 
-use super::{Receipt, scope_of};
+use super::{Receipt, scope_here};
 use crate::rate_limit::CheckedLimit;
 use crate::scope::Scope;
 use crate::{HttpRequest, RateLimit, Rejection};
@@ -14,7 +14,9 @@ use crate::{HttpRequest, RateLimit, Rejection};
 /// Charges inside of a handler, where the cost is known only there.
 ///
 /// Needs a [`RateLimitLayer`](crate::RateLimitLayer) around the handler, which may have no limit of its own: the limiter, the keys
-/// and the form of the answer are that layer's, of several the innermost. The response tells how the caller stands.
+/// and the form of the answer are that layer's, of several the innermost. The response tells how the caller stands. The layer is found
+/// on the thread that runs the handler: something between the two that runs the handler in a task of its own parts them, and the
+/// extractor answers 500 and says so.
 ///
 /// # Examples
 /// ```
@@ -86,7 +88,7 @@ impl<S: Sync> FromRequestParts<S> for Limits {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let scope = scope_of(parts)?;
+        let scope = scope_here()?;
         let keys = scope.settings.keys.resolve_all(&HttpRequest::new(parts));
         Ok(Self { scope, keys })
     }

@@ -6,8 +6,6 @@ mod receipt;
 
 use std::sync::Arc;
 
-use http::request::Parts;
-
 use crate::Rejection;
 use crate::scope::Scope;
 
@@ -15,12 +13,12 @@ pub use limited::{HandlerLimit, Limited};
 pub use limits::Limits;
 pub use receipt::Receipt;
 
-/// Finds what the layer left for extractors.
-fn scope_of(parts: &Parts) -> Result<Arc<Scope>, Rejection> {
-    let scope = parts.extensions.get::<Arc<Scope>>();
-    scope.cloned().ok_or_else(|| {
+/// Finds the layer around the handler.
+fn scope_here() -> Result<Arc<Scope>, Rejection> {
+    Scope::here().ok_or_else(|| {
         let rejection = Rejection::misconfigured(
-            "the handler has a rate limit, but there is no RateLimitLayer around it; put one on the router",
+            "the handler has a rate limit, but there is no RateLimitLayer around it; put one on the router, inside of whatever runs \
+             handlers in a task of its own",
         );
         tracing::error!(target: "limiter", "{rejection}");
         rejection

@@ -43,9 +43,9 @@ impl Lines {
 pub(super) fn policy_line(decision: &Decision) -> Option<HeaderValue> {
     let mut line = Line::new();
     for plan in shown(decision) {
-        line.begin_member(plan.name.as_str());
-        line.push_parameter(*b";q=", u64::from(plan.limit.units()));
-        if let Some(window_s) = whole_window_s(plan.limit) {
+        line.begin_member(plan.plan.name().as_str());
+        line.push_parameter(*b";q=", u64::from(plan.plan.limit().units()));
+        if let Some(window_s) = whole_window_s(*plan.plan.limit()) {
             line.push_parameter(*b";w=", window_s);
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn policy_line(decision: &Decision) -> Option<HeaderValue> {
 fn limit_line(decision: &Decision) -> Option<HeaderValue> {
     let mut line = Line::new();
     for plan in shown(decision) {
-        line.begin_member(plan.name.as_str());
+        line.begin_member(plan.plan.name().as_str());
         line.push_parameter(*b";r=", u64::from(plan.remaining));
         if let Some(window_s) = effective_window_s(plan, decision.source()) {
             line.push_parameter(*b";t=", window_s);
@@ -77,7 +77,7 @@ pub(super) fn effective_window_s(plan: &PlanDecision, source: Source) -> Option<
     if !plan.admits {
         return Some(whole_seconds(plan.retry_after));
     }
-    let wait = match (&plan.limit, plan.remaining) {
+    let wait = match (plan.plan.limit(), plan.remaining) {
         (Limit::FixedWindow(_), _) => plan.reset_after,
         (Limit::TokenBucket(rule), 0) if source == Source::Store => {
             let until_one_is_free = rule.capacity().saturating_sub(1);

@@ -19,7 +19,7 @@ impl Numbers {
     pub(super) fn of(decision: &Decision, reset: &LegacyReset) -> Option<Self> {
         let plan = nearest_to_its_end(decision)?;
         Some(Self {
-            limit: plan.limit.units(),
+            limit: plan.plan.limit().units(),
             remaining: plan.remaining,
             reset: reset_of(plan, reset),
         })
@@ -43,10 +43,14 @@ impl Numbers {
 /// The plan that denied, or else the one with the smallest part left.
 fn nearest_to_its_end(decision: &Decision) -> Option<&PlanDecision> {
     if let Some(denial) = decision.denial() {
-        return shown(decision).find(|plan| plan.name == denial.plan);
+        return shown(decision).find(|plan| *plan.plan.name() == denial.plan);
     }
-    let part_left =
-        |plan: &PlanDecision| (u64::from(plan.remaining), u64::from(plan.limit.units()));
+    let part_left = |plan: &PlanDecision| {
+        (
+            u64::from(plan.remaining),
+            u64::from(plan.plan.limit().units()),
+        )
+    };
     shown(decision).min_by(|a, b| {
         let ((left_a, of_a), (left_b, of_b)) = (part_left(a), part_left(b));
         (left_a * of_b).cmp(&(left_b * of_a))

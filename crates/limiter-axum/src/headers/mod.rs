@@ -39,8 +39,8 @@ pub const EXPOSED_HEADERS: [HeaderName; 6] = [
 
 /// The plans that clients are told of: a plan on trial never changes a response.
 fn shown(decision: &Decision) -> impl Iterator<Item = &PlanDecision> {
-    let enforced = |plan: &&PlanDecision| plan.enforcement == limiter_core::Enforcement::Enforced;
-    decision.plans().iter().filter(enforced)
+    let is_enforced = |plan: &&PlanDecision| plan.plan.is_enforced();
+    decision.plans().iter().filter(is_enforced)
 }
 
 /// The longest `t` of the plans that are shown as exhausted.

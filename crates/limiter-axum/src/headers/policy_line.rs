@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use http::HeaderValue;
-use limiter_core::{Decision, Limit, PlanName};
+use limiter_core::{Decision, Plan};
 
 use super::{draft11, shown};
 
@@ -18,7 +18,7 @@ pub(crate) struct PolicyLine([OnceLock<Written>; FORMS]);
 const FORMS: usize = 4;
 
 struct Written {
-    plans: Vec<(PlanName, Limit)>,
+    plans: Vec<Plan>,
     line: HeaderValue,
 }
 
@@ -38,7 +38,7 @@ impl PolicyLine {
     #[cold]
     fn write(form: &OnceLock<Written>, decision: &Decision) -> Option<HeaderValue> {
         let line = draft11::policy_line(decision)?;
-        let plans = shown(decision).map(|plan| (plan.name.clone(), plan.limit));
+        let plans = shown(decision).map(|plan| plan.plan.clone());
         // Whoever was faster has written their own.
         let _ = form.set(Written {
             plans: plans.collect(),
@@ -51,10 +51,7 @@ impl PolicyLine {
 impl Written {
     fn tells(&self, decision: &Decision) -> bool {
         let mut plans = shown(decision);
-        let alike = |(name, limit): &(PlanName, Limit)| {
-            let plan = plans.next();
-            plan.is_some_and(|plan| plan.limit == *limit && plan.name == *name)
-        };
+        let alike = |told: &Plan| plans.next().is_some_and(|plan| plan.plan == *told);
         self.plans.iter().all(alike) && plans.next().is_none()
     }
 }

@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Response, StatusCode};
-use limiter_core::{
-    CheckError, Decision, Enforcement, Outcome, PlanName, Refusal, RefusalCode, UnresolvedKey,
-};
+use limiter_core::{CheckError, Decision, Outcome, PlanName, Refusal, RefusalCode, UnresolvedKey};
 
 use super::{RejectionBody, problem};
 use crate::headers::{Fields, keep_longest, whole_seconds};
@@ -285,8 +283,8 @@ impl Rejection {
         let plans = self.decision().map(Decision::plans).unwrap_or_default();
         let denied = plans
             .iter()
-            .filter(|plan| !plan.admits && plan.enforcement == Enforcement::Enforced)
-            .map(|plan| plan.name.as_str());
+            .filter(|plan| !plan.admits && plan.plan.is_enforced())
+            .map(|plan| plan.plan.name().as_str());
         let blocked = self.0.reason == RejectionReason::TooManyAttempts;
         let policy = self.0.refusal.as_ref().filter(|_| blocked);
         denied.chain(policy.map(|(_, policy)| policy.as_str()))

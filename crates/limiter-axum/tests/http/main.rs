@@ -21,5 +21,6 @@ mod log;
 mod outage;
 mod refunds;
 mod routes;
+mod scopes;
 mod tower_rules;
 mod undecided;

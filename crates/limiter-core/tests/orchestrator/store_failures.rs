@@ -55,7 +55,7 @@ async fn fallback_grants_this_nodes_share_and_says_so() {
     assert_eq!(decision.source(), Source::Fallback);
     assert_eq!(
         (
-            decision.plans()[0].limit.units(),
+            decision.plans()[0].plan.limit().units(),
             decision.plans()[0].remaining
         ),
         (10, 2),
