@@ -76,10 +76,10 @@ fn print_pauses() {
     ] {
         let pauses = Pauses::measure(limit, 3);
         let us = |pause: std::time::Duration| pause.as_nanos() as f64 / 1000.0;
-        let (store, idle) = (us(pauses.round), us(pauses.idle_round));
-        println!("{what}: {store:.0} us (an idle loop: {idle:.0} us)");
-        let (store, idle) = (us(pauses.store), us(pauses.idle));
-        println!("  where the machine disturbed least: {store:.0} us (an idle loop: {idle:.0} us)");
+        let [store, round, idle] = [pauses.store, pauses.round, pauses.idle_round].map(us);
+        println!(
+            "{what}: {store:.0} us; with what the machine does: {round:.0} us (an idle loop: {idle:.0} us)"
+        );
     }
     println!();
 }

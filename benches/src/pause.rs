@@ -1,43 +1,36 @@
 //! [`Pauses`]: the longest calls while many keys pass through a store that has room for a tenth of them.
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Key, Plan};
 use limiter_memory::MemoryStore;
-use rustix::time::{ClockId, clock_gettime};
+use limiter_testkit::ManualClock;
 
 use crate::workload::key;
 
 /// How many keys pass through.
-const PASSING: usize = STRETCH * STRETCHES as usize;
+const PASSING: usize = 10_000_000;
 const ROOM: usize = 1_000_000;
 /// So many keys are made beforehand at a time.
 const SPAN: usize = 1_000;
-
-/// In so many stretches, one after the other,
-const STRETCHES: u32 = 100;
-/// of so many keys.
-const STRETCH: usize = 100_000;
+/// The store's clock goes by the calls, about as fast as they are made.
+const CALLS_PER_MICROSECOND: usize = 4;
 
 /// The longest calls while many keys pass, and the longest steps of a loop that does nothing for as long.
 ///
-/// Told by how long the thread was running, for itself or in the system: one thread alone waits for nobody, and what other
-/// processes or a hypervisor take away is no pause of the store. The system learns of the latter late, so that a part is counted
-/// all the same: on a busy host, milliseconds several times a second. So each stretch of the way is gone several times, in rounds,
-/// and its longest call is that of the round that was disturbed least there.
-///
-/// Parts of the tables are rebuilt and swept in every stretch, so what that takes is seen. What happened once in a round, and each
-/// time in another stretch, would not be; the longest call of a whole round has it, and all that the machine does.
+/// All by the wall clock. A machine that is shared takes milliseconds away several times a second, as the idle loop shows, so the
+/// longest call of a round says more of the machine than of the store. Hence the rounds are replays: the same keys in the same order
+/// at the same times on a store with the same seed, which does the same at the same call. What the store causes comes again in every
+/// round, at that very call; what the machine does comes elsewhere. So a call counts by the round in which it was shortest.
 #[derive(Clone, Copy)]
 pub struct Pauses {
-    /// The longest call of all stretches, each in its least disturbed round.
+    /// The longest call, each by its shortest replay.
     pub store: Duration,
     /// The longest call of a round, whoever caused it: the median of the rounds.
     pub round: Duration,
-    /// The longest step of an idle loop, told as that of the store.
-    pub idle: Duration,
-    /// The longest step of an idle loop in a round, told as that of a round.
+    /// The longest step of an idle loop in as long as a round takes: the median of the rounds.
     pub idle_round: Duration,
 }
 
@@ -45,80 +38,56 @@ impl Pauses {
     /// Measures so many rounds.
     #[must_use]
     pub fn measure(limit: &str, rounds: usize) -> Self {
-        let rounds = (0..rounds).map(|_| round(limit));
-        let (store, idle): (Vec<_>, Vec<_>) = rounds.unzip();
+        let mut shortest = vec![Duration::MAX; PASSING];
+        let (mut longest, mut idle) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let began = Instant::now();
+            longest.push(round(limit, &mut shortest));
+            idle.push(idle_for(began.elapsed()));
+        }
         Self {
-            store: longest_undisturbed(&store),
-            round: longest_of_a_round(&store),
-            idle: longest_undisturbed(&idle),
-            idle_round: longest_of_a_round(&idle),
+            store: shortest.into_iter().max().unwrap_or_default(),
+            round: median(longest),
+            idle_round: median(idle),
         }
     }
 }
 
-/// The longest call of each stretch.
-type Round = Vec<Duration>;
-
-fn longest_of_a_round(rounds: &[Round]) -> Duration {
-    let longest = rounds
-        .iter()
-        .filter_map(|round| round.iter().copied().max());
-    median(longest.collect())
-}
-
-/// Returns the longest of all stretches, each in the round in which it was shortest.
-fn longest_undisturbed(rounds: &[Round]) -> Duration {
-    let stretches = rounds.first().map_or(0, Vec::len);
-    let least = |stretch: usize| {
-        let longest_calls = rounds.iter().filter_map(|round| round.get(stretch));
-        longest_calls.min()
-    };
-    let longest = (0..stretches).filter_map(least).max();
-    longest.copied().unwrap_or_default()
-}
-
-/// Lets all keys pass through a new store, then idles for as long.
+/// Lets all keys pass through a new store. Makes each call as short as it was now, if it was longer before; returns the longest.
 #[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
-fn round(limit: &str) -> (Round, Round) {
-    let store = MemoryStore::builder().max_keys(ROOM).build().unwrap();
+fn round(limit: &str, shortest: &mut [Duration]) -> Duration {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().max_keys(ROOM).seed(1);
+    let store = store.clock(Arc::new(clock.clone())).build().unwrap();
     let plans = [Plan::new("gold", limit).unwrap()];
-    let call = |key: &Key| {
-        let _ = black_box(store.try_acquire_sync(key, &plans, Cost::ONE));
-    };
-    let start = running();
-    let stretches = (0..PASSING).step_by(STRETCH).map(|first| {
-        let spans = (first..first + STRETCH).step_by(SPAN);
-        let longest_calls = spans.map(|first| {
-            let keys = (first..first + SPAN).map(|nth| Key::new(key(nth)).unwrap());
-            let keys: Vec<Key> = keys.collect();
-            longest(keys.iter().map(call))
-        });
-        longest_calls.max().unwrap_or_default()
-    });
-    let of_store = stretches.collect();
-    let each = (running() - start) / STRETCHES;
-    let idle = (0..STRETCHES).map(|_| {
-        let end = running() + each;
-        longest((0..).map_while(|_: u64| (running() < end).then_some(())))
-    });
-    (of_store, idle.collect())
-}
-
-/// Returns how long the longest of `steps` kept the thread running.
-fn longest(steps: impl Iterator<Item = ()>) -> Duration {
-    let (mut longest, mut before) = (Duration::ZERO, running());
-    for () in steps {
-        let now = running();
-        longest = longest.max(now - before);
-        before = now;
+    let mut longest = Duration::ZERO;
+    for (nth, shortest) in shortest.chunks_mut(SPAN).enumerate() {
+        let names = (nth * SPAN..).take(SPAN).map(key);
+        let keys: Vec<_> = names.map(|name| Key::new(name).unwrap()).collect();
+        for (nth, (key, shortest)) in keys.iter().zip(shortest).enumerate() {
+            if nth.is_multiple_of(CALLS_PER_MICROSECOND) {
+                clock.advance(Duration::from_micros(1));
+            }
+            let began = Instant::now();
+            let _ = black_box(store.try_acquire_sync(key, &plans, Cost::ONE));
+            let took = began.elapsed();
+            *shortest = took.min(*shortest);
+            longest = longest.max(took);
+        }
     }
     longest
 }
 
-/// Returns how long this thread has been running.
-fn running() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
+/// Does nothing for as long, and returns the longest step.
+fn idle_for(time: Duration) -> Duration {
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    let mut before = began;
+    while before - began < time {
+        let now = Instant::now();
+        longest = longest.max(now - before);
+        before = now;
+    }
+    longest
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use limiter_core::{Clock, RandomSource};
 
+use crate::fingerprint::Secret;
 use crate::store_clock::StoreClock;
 use crate::{MemoryAbuseStore, MemoryStore, SystemClock, SystemRandom};
 
@@ -29,6 +30,8 @@ pub struct MemoryStoreBuilder {
     max_keys: usize,
     clock: Option<Arc<dyn Clock>>,
     random: Option<Arc<dyn RandomSource>>,
+    #[cfg(feature = "_replay")]
+    seed: Option<u64>,
 }
 
 /// The most keys that a store tracks if nobody says otherwise.
@@ -40,7 +43,17 @@ impl MemoryStoreBuilder {
             max_keys: DEFAULT_MAX_KEYS,
             clock: None,
             random: None,
+            #[cfg(feature = "_replay")]
+            seed: None,
         }
+    }
+
+    /// Makes the secret of a `MemoryStore` known, so that a run can be replayed call by call: not for who has strangers for keys.
+    #[cfg(feature = "_replay")]
+    #[doc(hidden)]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
     }
 
     /// Sets the most keys that may hold state at once: at least 1.
@@ -103,7 +116,11 @@ impl MemoryStoreBuilder {
     pub(crate) fn build_checked(self) -> MemoryStore {
         let clock = StoreClock::new(self.clock);
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
-        MemoryStore::with(self.max_keys, clock, random)
+        #[cfg(feature = "_replay")]
+        let secret = self.seed.map_or_else(Secret::random, Secret::of_seed);
+        #[cfg(not(feature = "_replay"))]
+        let secret = Secret::random();
+        MemoryStore::with(self.max_keys, secret, clock, random)
     }
 }
 

@@ -34,7 +34,13 @@ impl Secret {
     /// Returns a secret that is always the same, so that a schedule can be replayed.
     #[cfg(shuttle)]
     pub(crate) fn random() -> Self {
-        let mut random = fastrand::Rng::with_seed(1);
+        Self::of_seed(1)
+    }
+
+    /// Returns the secret of a seed, which is none: for schedules and runs that are replayed.
+    #[cfg(any(shuttle, feature = "_replay"))]
+    pub(crate) fn of_seed(seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
         Self(KeyHash::of_secret(|| random.u64(..)))
     }
 

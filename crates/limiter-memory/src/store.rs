@@ -81,7 +81,12 @@ impl MemoryStore {
         MemoryStoreBuilder::new()
     }
 
-    pub(crate) fn with(max_keys: usize, clock: StoreClock, random: Arc<dyn RandomSource>) -> Self {
+    pub(crate) fn with(
+        max_keys: usize,
+        secret: Secret,
+        clock: StoreClock,
+        random: Arc<dyn RandomSource>,
+    ) -> Self {
         let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
         Self {
             shards: (0..shards.next_power_of_two())
@@ -89,7 +94,7 @@ impl MemoryStore {
                 .collect(),
             next_visit: Padded(AtomicUsize::new(0)),
             counters: Padded(Counters::new(max_keys)),
-            secret: Secret::random(),
+            secret,
             clock,
             random,
         }
