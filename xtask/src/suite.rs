@@ -3,6 +3,7 @@
 use std::{
     env,
     panic::resume_unwind,
+    path::Path,
     process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
@@ -32,10 +33,12 @@ enum Turn {
     Tests,
     /// Beside the tests, with what they leave of the machine: it computes, and nothing in it has a deadline.
     Beside,
+    /// As well, beside all of these: it compiles one thing at a time, in a target folder of its own, as cargo lets only one at a time
+    /// build in one.
+    Elsewhere,
 }
 
-/// The cheap ones first. Beside the tests, what compiles one thing at a time comes before what has work for all processors, which the
-/// tests may not need any more by then; and the very first does not build where they look for what is built, so that they do not
+/// The cheap ones first. The first of those beside the tests does not build where they look for what is built, so that they do not
 /// wait for it.
 #[rustfmt::skip]
 const STEPS: &[Step] = &[
@@ -48,8 +51,8 @@ const STEPS: &[Step] = &[
     Step { name: "examples", title: "every example runs", turn: Turn::Tests, check: checks::examples },
     Step { name: "tests", title: "all tests: unit, property, law, doc", turn: Turn::Tests, check: checks::tests },
     Step { name: "interleavings", title: "the memory store under a controlled scheduler", turn: Turn::Beside, check: checks::interleavings },
-    Step { name: "features", title: "every combination of features of every crate", turn: Turn::Beside, check: checks::features },
-    Step { name: "msrv", title: "the oldest supported compiler", turn: Turn::Beside, check: checks::msrv },
+    Step { name: "features", title: "every combination of features of every crate", turn: Turn::Elsewhere, check: checks::features },
+    Step { name: "msrv", title: "the oldest supported compiler", turn: Turn::Elsewhere, check: checks::msrv },
     Step { name: "clippy", title: "no lint, all targets and features", turn: Turn::Beside, check: checks::clippy },
     Step { name: "docs", title: "documentation without a warning", turn: Turn::Beside, check: checks::documentation },
 ];
@@ -69,14 +72,22 @@ pub(crate) fn run(only: &[String]) -> Result<ExitCode, Problem> {
     let here = |step: &Step| (step.check)(&workspace);
     let failed = if steps.iter().any(|step| step.turn == Turn::Tests) {
         let mut failed = run_those(&steps, &[Turn::Before], here);
+        let beside = |step: &Step| run_apart(step, &workspace.target_directory);
+        let folder = workspace.target_directory.join("elsewhere");
+        let elsewhere = |step: &Step| run_apart(step, &folder);
         thread::scope(|scope| {
-            let beside = scope.spawn(|| run_those(&steps, &[Turn::Beside], run_apart));
+            let lanes = [
+                scope.spawn(|| run_those(&steps, &[Turn::Beside], beside)),
+                scope.spawn(|| run_those(&steps, &[Turn::Elsewhere], elsewhere)),
+            ];
             failed.extend(run_those(&steps, &[Turn::Tests], here));
-            failed.extend(beside.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            for lane in lanes {
+                failed.extend(lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
         });
         failed
     } else {
-        run_those(&steps, &[Turn::Before, Turn::Beside], here)
+        run_those(&steps, &[Turn::Before, Turn::Beside, Turn::Elsewhere], here)
     };
     println!("\ntook {}", seconds(started.elapsed()));
     if !failed.is_empty() {
@@ -117,15 +128,17 @@ fn run_those(
     failed
 }
 
-/// Runs a step in a process of its own that gives way to others. What it prints is shown if it fails, and then all at once.
-fn run_apart(step: &Step) -> Result<(), Problem> {
+/// Runs a step in a process of its own that gives way to others and builds in `target`. What it prints is shown if it fails, and then
+/// all at once.
+fn run_apart(step: &Step, target: &Path) -> Result<(), Problem> {
     let mut command = Command::new("nice");
     let this_program = env::current_exe().map_err(|error| {
         Problem::CannotRun(format!("this program does not find itself: {error}"))
     })?;
     command
         .arg(this_program)
-        .args(["test", "--only", step.name]);
+        .args(["test", "--only", step.name])
+        .env("CARGO_TARGET_DIR", target);
     let (printed, status) = read_all(&mut command)?;
     if status.success() {
         return Ok(());
@@ -183,8 +196,8 @@ mod tests {
         };
         let failed = |turn| run_those(&steps, &[turn], only_examples_pass);
         assert_eq!(failed(Turn::Tests), ["tests"]);
-        let beside = ["interleavings", "features", "msrv", "clippy", "docs"];
-        assert_eq!(failed(Turn::Beside), beside);
+        assert_eq!(failed(Turn::Beside), ["interleavings", "clippy", "docs"]);
+        assert_eq!(failed(Turn::Elsewhere), ["features", "msrv"]);
     }
 
     #[test]
