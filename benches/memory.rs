@@ -76,7 +76,7 @@ fn print_pauses() {
     ] {
         let pauses = Pauses::measure(limit, 3);
         let us = |pause: std::time::Duration| pause.as_nanos() as f64 / 1000.0;
-        let [store, round, idle] = [pauses.store, pauses.round, pauses.idle_round].map(us);
+        let [store, round, idle] = [pauses.replayed, pauses.round, pauses.idle_round].map(us);
         println!(
             "{what}: {store:.0} us; with what the machine does: {round:.0} us (an idle loop: {idle:.0} us)"
         );

@@ -26,8 +26,8 @@ const CALLS_PER_MICROSECOND: usize = 4;
 /// round, at that very call; what the machine does comes elsewhere. So a call counts by the round in which it was shortest.
 #[derive(Clone, Copy)]
 pub struct Pauses {
-    /// The longest call, each by its shortest replay.
-    pub store: Duration,
+    /// The longest call, each by its shortest replay: what the store causes.
+    pub replayed: Duration,
     /// The longest call of a round, whoever caused it: the median of the rounds.
     pub round: Duration,
     /// The longest step of an idle loop in as long as a round takes: the median of the rounds.
@@ -46,26 +46,26 @@ impl Pauses {
             idle.push(idle_for(began.elapsed()));
         }
         Self {
-            store: shortest.into_iter().max().unwrap_or_default(),
+            replayed: shortest.into_iter().max().unwrap_or_default(),
             round: median(longest),
             idle_round: median(idle),
         }
     }
 }
 
-/// Lets all keys pass through a new store. Makes each call as short as it was now, if it was longer before; returns the longest.
+/// Lets all keys pass through a new store. Lowers each entry of `shortest` to what that call took now; returns the longest call.
 #[expect(clippy::unwrap_used, reason = "the numbers are allowed ones")]
 fn round(limit: &str, shortest: &mut [Duration]) -> Duration {
     let clock = ManualClock::new();
-    let store = MemoryStore::builder().max_keys(ROOM).seed(1);
-    let store = store.clock(Arc::new(clock.clone())).build().unwrap();
+    let builder = MemoryStore::builder().max_keys(ROOM).seed(1);
+    let store = builder.clock(Arc::new(clock.clone())).build().unwrap();
     let plans = [Plan::new("gold", limit).unwrap()];
     let mut longest = Duration::ZERO;
-    for (nth, shortest) in shortest.chunks_mut(SPAN).enumerate() {
-        let names = (nth * SPAN..).take(SPAN).map(key);
+    for (span, shortest) in shortest.chunks_mut(SPAN).enumerate() {
+        let names = (span * SPAN..).take(SPAN).map(key);
         let keys: Vec<_> = names.map(|name| Key::new(name).unwrap()).collect();
-        for (nth, (key, shortest)) in keys.iter().zip(shortest).enumerate() {
-            if nth.is_multiple_of(CALLS_PER_MICROSECOND) {
+        for (call, (key, shortest)) in keys.iter().zip(shortest).enumerate() {
+            if call.is_multiple_of(CALLS_PER_MICROSECOND) {
                 clock.advance(Duration::from_micros(1));
             }
             let began = Instant::now();

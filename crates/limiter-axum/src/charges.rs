@@ -32,26 +32,23 @@ impl Own {
         fields.map_or(Self::Nothing, |fields| Self::Told(Box::new(fields)))
     }
 
-    /// Says whether nothing is left to do but to tell the client.
-    #[inline]
-    pub(crate) const fn is_only_told(&self) -> bool {
-        !matches!(self, Self::Kept(_))
-    }
-
-    /// Tells the client how it stands.
-    #[inline]
-    pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
-        if let Self::Told(_) = self
-            && let Ok(response) = result
-            && let Self::Told(fields) = mem::take(self)
-        {
-            fields.write(response.status(), response.headers_mut());
-        }
-    }
-
     /// Keeps what may have to be given back.
     pub(crate) fn to_settle(key: Key, limit: &Arc<CheckedLimit>, decision: Decision) -> Self {
         Self::Kept(Arc::new(Charge::new(key, Arc::clone(limit), decision)))
+    }
+
+    /// Says whether it may have to be given back.
+    #[inline]
+    pub(crate) const fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+
+    /// Tells the client how it stands, if that is all there is to do.
+    #[inline]
+    pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
+        if let (Self::Told(fields), Ok(response)) = (mem::take(self), result) {
+            fields.write(response.status(), response.headers_mut());
+        }
     }
 }
 

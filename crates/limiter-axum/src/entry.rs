@@ -6,16 +6,16 @@ use http::request::Parts;
 use limiter_core::{CheckError, Decision, Key};
 
 use crate::charges::Own;
+use crate::passage::Passage;
 use crate::rate_limit::CheckedLimit;
 use crate::response_future::Check;
-use crate::scope::Visit;
 use crate::settings::{Gate, Settings};
 use crate::{Rejection, Undecided};
 
 /// What becomes of a request when it comes in.
 pub(crate) enum Entry {
     /// It goes on.
-    Admitted(Visit, Own),
+    Admitted(Passage, Own),
     /// It is turned away.
     Rejected(Rejection),
     /// The limiter has to wait for its store.
@@ -57,7 +57,7 @@ impl Settings {
             && !limit.refund_failures
         {
             let own = Own::to_tell(self, limit, decision);
-            return Entry::Admitted(Visit::new(Arc::clone(self), false, grpc), own);
+            return Entry::Admitted(Passage::new(Arc::clone(self), false, grpc), own);
         }
         self.settle(answer, key, limit, grpc)
     }
@@ -78,7 +78,7 @@ impl Settings {
             grpc,
         };
         match answer.map(|answer| asked.answered(answer)) {
-            Some(Ok((visit, own))) => Entry::Admitted(visit, own),
+            Some(Ok((passage, own))) => Entry::Admitted(passage, own),
             Some(Err(rejection)) => Entry::Rejected(rejection),
             None => {
                 let limiter = Arc::clone(&self.limiter);
@@ -91,7 +91,7 @@ impl Settings {
     #[cold]
     fn enter_uncharged(self: &Arc<Self>, what: Undecided, exempt: bool, grpc: bool) -> Entry {
         self.tell(what);
-        Entry::Admitted(Visit::new(Arc::clone(self), exempt, grpc), Own::Nothing)
+        Entry::Admitted(Passage::new(Arc::clone(self), exempt, grpc), Own::Nothing)
     }
 }
 
@@ -100,7 +100,7 @@ impl Asked {
     pub(crate) fn answered(
         &self,
         answer: Result<Decision, CheckError>,
-    ) -> Result<(Visit, Own), Rejection> {
+    ) -> Result<(Passage, Own), Rejection> {
         let rejection = match answer {
             Ok(decision) if decision.is_allowed() => {
                 let own = match self.key.clone() {
@@ -108,7 +108,7 @@ impl Asked {
                     None => Own::to_tell(&self.settings, &self.limit, &decision),
                 };
                 let settings = Arc::clone(&self.settings);
-                return Ok((Visit::new(settings, false, self.grpc), own));
+                return Ok((Passage::new(settings, false, self.grpc), own));
             }
             Ok(decision) => Rejection::by_decision(decision),
             Err(error) => Rejection::by_error(&error),

@@ -19,6 +19,11 @@ mod http_request;
 mod keys;
 mod layer;
 mod missing_key;
+#[cfg_attr(
+    not(feature = "axum"),
+    expect(dead_code, reason = "extractors alone ask for some of it")
+)]
+mod passage;
 mod principal;
 mod rate_limit;
 mod rejection;

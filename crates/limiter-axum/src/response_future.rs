@@ -13,7 +13,7 @@ use tower_service::Service;
 use crate::RejectionBody;
 use crate::charges::{Charges, Own};
 use crate::entry::Asked;
-use crate::scope::Visit;
+use crate::passage::Passage;
 use crate::settings::Settings;
 
 pin_project! {
@@ -38,7 +38,7 @@ pin_project! {
             #[pin]
             response: F,
             // Nothing while it runs.
-            visit: Option<Visit>,
+            passage: Option<Passage>,
             own: Own,
         },
         Refunding {
@@ -81,11 +81,11 @@ where
 
     /// Waits for a response.
     #[inline]
-    pub(crate) const fn serve(response: S::Future, visit: Visit, own: Own) -> Self {
+    pub(crate) const fn serve(response: S::Future, passage: Passage, own: Own) -> Self {
         Self {
             step: Step::Serving {
                 response,
-                visit: Some(visit),
+                passage: Some(passage),
                 own,
             },
         }
@@ -114,18 +114,19 @@ where
             let next = match step.as_mut().project() {
                 StepProjection::Serving {
                     response,
-                    visit,
+                    passage,
                     own,
                 } => {
-                    let mut polled = Visit::around(visit, || response.poll(context));
+                    let mut polled = Passage::around(passage, || response.poll(context));
                     let Poll::Ready(result) = &mut polled else {
                         return polled;
                     };
-                    if own.is_only_told() && !visit.as_ref().is_some_and(Visit::is_shared) {
+                    let more_to_do = |passage: &mut Passage| passage.is_shared() || own.is_kept();
+                    let Some(passage) = passage.take_if(more_to_do) else {
                         own.tell(result);
                         return polled;
-                    }
-                    settled::<S, B, R>(visit, own, ready!(polled))
+                    };
+                    settled::<S, B, R>(passage, mem::take(own), ready!(polled))
                 }
                 StepProjection::Deciding { check, next } => ready!(decided(check, next, context)),
                 StepProjection::Refunding {
@@ -172,9 +173,9 @@ where
         request,
     } = *next;
     Poll::Ready(match asked.answered(answer) {
-        Ok((visit, own)) => Step::Serving {
+        Ok((passage, own)) => Step::Serving {
             response: ready.call(request),
-            visit: Some(visit),
+            passage: Some(passage),
             own,
         },
         Err(rejection) => Step::Answered {
@@ -187,23 +188,18 @@ where
 #[cold]
 #[inline(never)]
 fn settled<S, B, R>(
-    visit: &mut Option<Visit>,
-    own: &mut Own,
+    passage: Passage,
+    own: Own,
     mut result: Result<Response<R>, S::Error>,
 ) -> StepOf<S, B, R>
 where
     S: Service<Request<B>>,
 {
-    let Some(visit) = visit.take() else {
-        return Step::Answered {
-            result: Some(result),
-        };
-    };
     let charges = Charges {
-        own: mem::take(own),
-        inside: visit.take_charges(),
+        own,
+        inside: passage.take_charges(),
     };
-    let settings = visit.settings;
+    let settings = passage.settings;
     let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
     if failed && charges.are_due_back() {
         return Step::Refunding {

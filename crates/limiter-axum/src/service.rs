@@ -51,9 +51,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
         match self.settings.enter(&parts, self.only.as_ref()) {
-            Entry::Admitted(visit, own) => {
+            Entry::Admitted(passage, own) => {
                 let response = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::serve(response, visit, own)
+                ResponseFuture::serve(response, passage, own)
             }
             Entry::Rejected(rejection) => ResponseFuture::answer(rejection.into_http()),
             Entry::Undecided(check, asked) => {

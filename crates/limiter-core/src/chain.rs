@@ -15,7 +15,7 @@ pub(crate) trait Chain: Send + Sync {
     /// Returns the plans, in the order in which they were asked for.
     fn plans(&self) -> &[Plan];
 
-    /// Puts the names of the plans to what was said of each.
+    /// Puts the plans to what was said of each.
     fn told(self, verdicts: &[PlanVerdict]) -> Standings;
 }
 

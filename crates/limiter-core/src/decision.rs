@@ -291,16 +291,14 @@ impl fmt::Display for Decision {
             Outcome::Unavailable => f.write_str("turned away")?,
         }
         write!(f, " ({}, {})", self.source, self.reason)?;
-        self.plans.iter().try_for_each(|plan| {
-            write!(
-                f,
-                "; {}: {} of {} left",
-                plan.plan.name(),
-                plan.remaining,
-                plan.plan.limit().units()
-            )?;
-            match plan.plan.enforcement() {
-                Enforcement::Shadow if !plan.admits => f.write_str(" (shadow, would deny)"),
+        self.plans.iter().try_for_each(|standing| {
+            let PlanDecision {
+                plan, remaining, ..
+            } = standing;
+            let (name, units) = (plan.name(), plan.limit().units());
+            write!(f, "; {name}: {remaining} of {units} left")?;
+            match plan.enforcement() {
+                Enforcement::Shadow if !standing.admits => f.write_str(" (shadow, would deny)"),
                 Enforcement::Shadow => f.write_str(" (shadow)"),
                 Enforcement::Enforced => Ok(()),
             }

@@ -259,7 +259,7 @@ fn key_of_v6(address: Ipv6Addr, bits: u8) -> Result<Key, InvalidKey> {
     Key::new(text.as_bytes())
 }
 
-/// Room for the longest address with its prefix, so that a key of an address allocates nothing.
+/// Room for the longest address with its prefix, so that to write one allocates nothing.
 struct Text {
     bytes: [u8; MOST_TEXT],
     len: usize,

@@ -23,8 +23,8 @@ pub trait HandlerLimit: Send + Sync {
 /// Charges a request for the handler that has this among its parameters, before its body is read.
 ///
 /// The attribute `#[rate_limit(plan = "gold")]` (feature `macros`) writes it for you. Needs a
-/// [`RateLimitLayer`](crate::RateLimitLayer) around the handler, which may have no limit of its own. Name it before the
-/// parameters that are costly to make.
+/// [`RateLimitLayer`](crate::RateLimitLayer) around the handler, in the same task, which may have no limit of its own. Name it before
+/// the parameters that are costly to make.
 ///
 /// # Examples
 /// ```

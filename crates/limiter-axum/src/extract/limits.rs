@@ -14,9 +14,10 @@ use crate::{HttpRequest, RateLimit, Rejection};
 /// Charges inside of a handler, where the cost is known only there.
 ///
 /// Needs a [`RateLimitLayer`](crate::RateLimitLayer) around the handler, which may have no limit of its own: the limiter, the keys
-/// and the form of the answer are that layer's, of several the innermost. The response tells how the caller stands. The layer is found
-/// on the thread that runs the handler: something between the two that runs the handler in a task of its own parts them, and the
-/// extractor answers 500 and says so.
+/// and the form of the answer are that layer's, of several the innermost. The response tells how the caller stands.
+///
+/// The layer is found on the thread that runs the extractor, inside of the layer: what goes on in a task of its own, the handler or a
+/// part of it, finds none, and the extractor answers 500 and says so. Take it out of the request before, and move it there.
 ///
 /// # Examples
 /// ```

@@ -7,6 +7,7 @@ mod receipt;
 use std::sync::Arc;
 
 use crate::Rejection;
+use crate::passage::Passage;
 use crate::scope::Scope;
 
 pub use limited::{HandlerLimit, Limited};
@@ -15,10 +16,10 @@ pub use receipt::Receipt;
 
 /// Finds the layer around the handler.
 fn scope_here() -> Result<Arc<Scope>, Rejection> {
-    Scope::here().ok_or_else(|| {
+    Passage::share_here().ok_or_else(|| {
         let rejection = Rejection::misconfigured(
-            "the handler has a rate limit, but there is no RateLimitLayer around it; put one on the router, inside of whatever runs \
-             handlers in a task of its own",
+            "the handler has a rate limit, but there is no RateLimitLayer around it; put one on the router, and take what limits out of \
+             the request before anything goes on in a task of its own",
         );
         tracing::error!(target: "limiter", "{rejection}");
         rejection

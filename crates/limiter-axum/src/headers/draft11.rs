@@ -9,7 +9,6 @@ use super::line::Line;
 use super::{PolicyLine, RATELIMIT, RATELIMIT_POLICY, members, shown, whole_seconds};
 
 /// Both fields, with a member for each plan.
-#[derive(Clone)]
 pub(super) struct Lines {
     policy: HeaderValue,
     limit: HeaderValue,
@@ -42,10 +41,10 @@ impl Lines {
 /// Writes what the plans are.
 pub(super) fn policy_line(decision: &Decision) -> Option<HeaderValue> {
     let mut line = Line::new();
-    for plan in shown(decision) {
-        line.begin_member(plan.plan.name().as_str());
-        line.push_parameter(*b";q=", u64::from(plan.plan.limit().units()));
-        if let Some(window_s) = whole_window_s(*plan.plan.limit()) {
+    for PlanDecision { plan, .. } in shown(decision) {
+        line.begin_member(plan.name().as_str());
+        line.push_parameter(*b";q=", u64::from(plan.limit().units()));
+        if let Some(window_s) = whole_window_s(*plan.limit()) {
             line.push_parameter(*b";w=", window_s);
         }
     }
@@ -55,10 +54,10 @@ pub(super) fn policy_line(decision: &Decision) -> Option<HeaderValue> {
 /// Writes how the plans stand.
 fn limit_line(decision: &Decision) -> Option<HeaderValue> {
     let mut line = Line::new();
-    for plan in shown(decision) {
-        line.begin_member(plan.plan.name().as_str());
-        line.push_parameter(*b";r=", u64::from(plan.remaining));
-        if let Some(window_s) = effective_window_s(plan, decision.source()) {
+    for standing in shown(decision) {
+        line.begin_member(standing.plan.name().as_str());
+        line.push_parameter(*b";r=", u64::from(standing.remaining));
+        if let Some(window_s) = effective_window_s(standing, decision.source()) {
             line.push_parameter(*b";t=", window_s);
         }
     }
@@ -73,17 +72,17 @@ fn limit_line(decision: &Decision) -> Option<HeaderValue> {
 /// - A bucket that is empty: the time until the next token.
 /// - A sliding window that is full: nothing, as when its oldest unit leaves is not told.
 /// - A local store that stands in, once this node's share is spent: nothing, as the plan's rate says nothing of the share's.
-pub(super) fn effective_window_s(plan: &PlanDecision, source: Source) -> Option<u64> {
-    if !plan.admits {
-        return Some(whole_seconds(plan.retry_after));
+pub(super) fn effective_window_s(standing: &PlanDecision, source: Source) -> Option<u64> {
+    if !standing.admits {
+        return Some(whole_seconds(standing.retry_after));
     }
-    let wait = match (plan.plan.limit(), plan.remaining) {
-        (Limit::FixedWindow(_), _) => plan.reset_after,
+    let wait = match (standing.plan.limit(), standing.remaining) {
+        (Limit::FixedWindow(_), _) => standing.reset_after,
         (Limit::TokenBucket(rule), 0) if source == Source::Store => {
             let until_one_is_free = rule.capacity().saturating_sub(1);
             let rate = rule.rate();
             let filling = share(rate.period_us(), until_one_is_free, rate.units());
-            plan.reset_after.saturating_sub(filling)
+            standing.reset_after.saturating_sub(filling)
         }
         (_, 0) => return None,
         (Limit::TokenBucket(rule), remaining) => {

@@ -8,7 +8,6 @@ use limiter_core::Decision;
 use super::{HeaderStyle, PolicyLine, draft11, exhausted_seconds, keep_longest, legacy, shown};
 
 /// What a decision adds to the fields of a response, once there is one.
-#[derive(Clone)]
 pub(crate) struct Fields {
     draft11: Option<draft11::Lines>,
     legacy: Option<legacy::Numbers>,

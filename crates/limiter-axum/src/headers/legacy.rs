@@ -8,7 +8,6 @@ use super::{
 };
 
 /// What the fields tell of the plan that is nearest to its end.
-#[derive(Clone)]
 pub(super) struct Numbers {
     limit: u32,
     remaining: u32,
@@ -17,11 +16,11 @@ pub(super) struct Numbers {
 
 impl Numbers {
     pub(super) fn of(decision: &Decision, reset: &LegacyReset) -> Option<Self> {
-        let plan = nearest_to_its_end(decision)?;
+        let standing = nearest_to_its_end(decision)?;
         Some(Self {
-            limit: plan.plan.limit().units(),
-            remaining: plan.remaining,
-            reset: reset_of(plan, reset),
+            limit: standing.plan.limit().units(),
+            remaining: standing.remaining,
+            reset: reset_of(standing, reset),
         })
     }
 
@@ -43,12 +42,12 @@ impl Numbers {
 /// The plan that denied, or else the one with the smallest part left.
 fn nearest_to_its_end(decision: &Decision) -> Option<&PlanDecision> {
     if let Some(denial) = decision.denial() {
-        return shown(decision).find(|plan| *plan.plan.name() == denial.plan);
+        return shown(decision).find(|standing| *standing.plan.name() == denial.plan);
     }
-    let part_left = |plan: &PlanDecision| {
+    let part_left = |standing: &PlanDecision| {
         (
-            u64::from(plan.remaining),
-            u64::from(plan.plan.limit().units()),
+            u64::from(standing.remaining),
+            u64::from(standing.plan.limit().units()),
         )
     };
     shown(decision).min_by(|a, b| {
@@ -57,11 +56,11 @@ fn nearest_to_its_end(decision: &Decision) -> Option<&PlanDecision> {
     })
 }
 
-fn reset_of(plan: &PlanDecision, reset: &LegacyReset) -> u64 {
+fn reset_of(standing: &PlanDecision, reset: &LegacyReset) -> u64 {
     match reset {
-        LegacyReset::Seconds => whole_seconds(plan.reset_after),
+        LegacyReset::Seconds => whole_seconds(standing.reset_after),
         LegacyReset::UnixTime(clock) => {
-            let moment_us = clock.now().saturating_add(plan.reset_after).as_micros();
+            let moment_us = clock.now().saturating_add(standing.reset_after).as_micros();
             moment_us.div_ceil(1_000_000)
         }
     }

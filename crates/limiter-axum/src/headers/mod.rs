@@ -39,7 +39,7 @@ pub const EXPOSED_HEADERS: [HeaderName; 6] = [
 
 /// The plans that clients are told of: a plan on trial never changes a response.
 fn shown(decision: &Decision) -> impl Iterator<Item = &PlanDecision> {
-    let is_enforced = |plan: &&PlanDecision| plan.plan.is_enforced();
+    let is_enforced = |standing: &&PlanDecision| standing.plan.is_enforced();
     decision.plans().iter().filter(is_enforced)
 }
 

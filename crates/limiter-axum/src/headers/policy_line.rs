@@ -38,7 +38,7 @@ impl PolicyLine {
     #[cold]
     fn write(form: &OnceLock<Written>, decision: &Decision) -> Option<HeaderValue> {
         let line = draft11::policy_line(decision)?;
-        let plans = shown(decision).map(|plan| plan.plan.clone());
+        let plans = shown(decision).map(|standing| standing.plan.clone());
         // Whoever was faster has written their own.
         let _ = form.set(Written {
             plans: plans.collect(),
@@ -50,8 +50,8 @@ impl PolicyLine {
 
 impl Written {
     fn tells(&self, decision: &Decision) -> bool {
-        let mut plans = shown(decision);
-        let alike = |told: &Plan| plans.next().is_some_and(|plan| plan.plan == *told);
+        let mut plans = shown(decision).map(|standing| &standing.plan);
+        let alike = |told: &Plan| plans.next() == Some(told);
         self.plans.iter().all(alike) && plans.next().is_none()
     }
 }

@@ -283,8 +283,8 @@ impl Rejection {
         let plans = self.decision().map(Decision::plans).unwrap_or_default();
         let denied = plans
             .iter()
-            .filter(|plan| !plan.admits && plan.plan.is_enforced())
-            .map(|plan| plan.plan.name().as_str());
+            .filter(|standing| !standing.admits && standing.plan.is_enforced())
+            .map(|standing| standing.plan.name().as_str());
         let blocked = self.0.reason == RejectionReason::TooManyAttempts;
         let policy = self.0.refusal.as_ref().filter(|_| blocked);
         denied.chain(policy.map(|(_, policy)| policy.as_str()))

@@ -57,11 +57,11 @@ async fn answered(bench: &Bench) -> (Limits, Receipt) {
 }
 
 #[tokio::test]
-async fn a_failure_is_given_back_also_if_the_handler_keeps_its_request() {
+async fn a_failure_is_told_and_given_back_also_if_the_handler_keeps_its_limits() {
     let bench = bench();
     let (kept, mut sent) = mpsc::unbounded_channel();
-    let fail = async move |request: axum::extract::Request| {
-        kept.send(request.extensions().clone()).unwrap();
+    let fail = async move |limits: Limits| {
+        kept.send(limits).unwrap();
         StatusCode::INTERNAL_SERVER_ERROR
     };
     let layer = bench.by_ip(rows(4).refund_failures());
