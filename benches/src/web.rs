@@ -194,7 +194,7 @@ impl Server {
 }
 
 const CONNECTIONS: usize = 16;
-const SWEEPS: usize = 50;
+const SWEEPS: usize = 10;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// Connections that each have one request under way.

@@ -13,7 +13,7 @@ use limiter_benches::{child, resident, shared_figures};
 
 const ROUNDS: usize = 9;
 /// Short turns, and many of them: what a host takes away meanwhile hits some of the rounds, not the median.
-const WEB_ROUNDS: usize = 199;
+const WEB_ROUNDS: usize = 999;
 
 /// Measures all areas, or those that are named: `memory`, `axum`, `redis`.
 fn main() -> std::io::Result<()> {
