@@ -1,12 +1,13 @@
 //! [`InMemoryPlanRegistry`]: plans that can be replaced while running.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 
 use crate::{Plan, PlanName, PlanRegistry, UnknownPlan};
 
-/// Plans by name, in memory. Reads take no lock; plans can be replaced while requests are being decided.
+/// Plans by name, in memory. Reads take no lock; plans can be replaced while requests are being decided. Until they are for the first
+/// time, a lookup is a plain read.
 ///
 /// # Examples
 /// ```
@@ -24,8 +25,10 @@ use crate::{Plan, PlanName, PlanRegistry, UnknownPlan};
 /// ```
 #[derive(Debug, Default)]
 pub struct InMemoryPlanRegistry {
-    /// In the order of their names, so that a lookup is a binary search.
-    plans: ArcSwap<Vec<Plan>>,
+    /// What it was made with, in the order of their names, so that a lookup is a binary search.
+    first: Vec<Plan>,
+    /// What stands in their place, in the same order, once somebody has changed them.
+    changed: OnceLock<ArcSwap<Vec<Plan>>>,
 }
 
 impl InMemoryPlanRegistry {
@@ -40,7 +43,8 @@ impl InMemoryPlanRegistry {
     /// [`DuplicatePlan`] if two have the same name, case apart.
     pub fn new(plans: impl IntoIterator<Item = Plan>) -> Result<Self, DuplicatePlan> {
         Ok(Self {
-            plans: ArcSwap::from_pointee(in_order(plans)?),
+            first: in_order(plans)?,
+            changed: OnceLock::new(),
         })
     }
 
@@ -49,13 +53,14 @@ impl InMemoryPlanRegistry {
     /// # Errors
     /// [`DuplicatePlan`] if two have the same name; the plans that were there stay.
     pub fn replace_all(&self, plans: impl IntoIterator<Item = Plan>) -> Result<(), DuplicatePlan> {
-        self.plans.store(Arc::new(in_order(plans)?));
+        let plans = Arc::new(in_order(plans)?);
+        self.to_change().store(plans);
         Ok(())
     }
 
     /// Adds `plan`, or puts it in the place of the one with its name.
     pub fn put(&self, plan: &Plan) {
-        self.plans.rcu(|plans| {
+        self.to_change().rcu(|plans| {
             let mut plans = Vec::clone(plans);
             match place_of(&plans, plan.name()) {
                 Ok(place) => plans.splice(place..=place, [plan.clone()]).for_each(drop),
@@ -67,7 +72,7 @@ impl InMemoryPlanRegistry {
 
     /// Removes the plan called `name`; nothing happens if there is none.
     pub fn remove(&self, name: &PlanName) {
-        self.plans.rcu(|plans| {
+        self.to_change().rcu(|plans| {
             let mut plans = Vec::clone(plans);
             plans.retain(|plan| plan.name() != name);
             plans
@@ -77,20 +82,41 @@ impl InMemoryPlanRegistry {
     /// Returns all plans, in the order of their names.
     #[must_use]
     pub fn plans(&self) -> Arc<Vec<Plan>> {
-        self.plans.load_full()
+        match self.changed.get() {
+            None => Arc::new(self.first.clone()),
+            Some(changed) => changed.load_full(),
+        }
+    }
+
+    fn to_change(&self) -> &ArcSwap<Vec<Plan>> {
+        self.changed
+            .get_or_init(|| ArcSwap::from_pointee(self.first.clone()))
     }
 }
 
 impl PlanRegistry for InMemoryPlanRegistry {
     fn find(&self, name: &PlanName) -> Result<Plan, UnknownPlan> {
-        let plans = self.plans.load();
-        let found = place_of(&plans, name)
-            .ok()
-            .and_then(|place| plans.get(place));
-        found.cloned().ok_or_else(|| UnknownPlan {
-            name: name.clone(),
-            near: near_names(&plans, name),
-        })
+        match self.changed.get() {
+            None => find_in(&self.first, name),
+            Some(changed) => find_in(&changed.load(), name),
+        }
+    }
+}
+
+#[inline]
+fn find_in(plans: &[Plan], name: &PlanName) -> Result<Plan, UnknownPlan> {
+    let place = place_of(plans, name).ok();
+    match place.and_then(|place| plans.get(place)) {
+        Some(plan) => Ok(plan.clone()),
+        None => Err(unknown(plans, name)),
+    }
+}
+
+#[cold]
+fn unknown(plans: &[Plan], name: &PlanName) -> UnknownPlan {
+    UnknownPlan {
+        name: name.clone(),
+        near: near_names(plans, name),
     }
 }
 

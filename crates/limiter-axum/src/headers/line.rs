@@ -13,7 +13,6 @@ pub(super) struct Line {
 
 /// For the longest name, and two parameters with the largest numbers.
 const ROOM: usize = 128;
-const MOST_DIGITS: usize = 20;
 
 impl Line {
     pub(super) const fn new() -> Self {
@@ -40,18 +39,7 @@ impl Line {
     #[inline(never)]
     pub(super) fn push_parameter(&mut self, name: [u8; 3], number: u64) {
         self.push(&name);
-        let mut digits = [b'0'; MOST_DIGITS];
-        let (mut start, mut rest) = (MOST_DIGITS - 1, number);
-        for (nth, place) in digits.iter_mut().enumerate().rev() {
-            if rest == 0 {
-                break;
-            }
-            let [digit, ..] = (rest % 10).to_le_bytes();
-            *place = b'0' + digit;
-            start = nth;
-            rest /= 10;
-        }
-        self.push(digits.get(start..).unwrap_or_default());
+        self.push(itoa::Buffer::new().format(number).as_bytes());
     }
 
     /// Nothing that is told is longer than the room.
