@@ -10,8 +10,8 @@
 /// | `refund_failures` | gives the cost back when the response is a server error |
 ///
 /// The handler gets a hidden first parameter, an extractor, so it may have at most 15 of its own. A `RateLimitLayer` must be
-/// around it, in the same task. The attribute may be repeated; the limits apply from the top down. It goes on free functions, and together with
-/// `#[debug_handler]` in any order.
+/// around it, in the same task. The attribute may be repeated; the limits apply from the top down. It goes on free functions,
+/// and together with `#[debug_handler]` in any order.
 ///
 /// # Examples
 /// ```

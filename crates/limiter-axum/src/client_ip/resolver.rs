@@ -155,7 +155,6 @@ impl ClientIp {
     }
 
     /// Makes the key of an address: what shares a key has the same text.
-    #[inline]
     fn key(&self, address: IpAddr) -> Result<Key, InvalidKey> {
         match address {
             IpAddr::V4(v4) => Ok(v4.into()),
@@ -249,7 +248,6 @@ fn single(request: &dyn RequestSource, name: &HeaderName) -> Result<Option<IpAdd
     Ok(request.header(name.as_str(), 0).and_then(read))
 }
 
-#[inline(never)]
 fn key_of_v6(address: Ipv6Addr, bits: u8) -> Result<Key, InvalidKey> {
     let kept = u32::from(128_u8.saturating_sub(bits));
     let mask = u128::MAX.checked_shl(kept).unwrap_or(0);
