@@ -19,7 +19,7 @@ fn main() -> std::io::Result<()> {
     println!(
         "\nrequests a second of the server's running time, over 16 connections on loopback, taking turns:"
     );
-    let contest = WebContest::over_loopback(15)?;
+    let contest = WebContest::over_loopback(5, 15)?;
     for (web, per_second) in Web::ALL.iter().zip(contest.per_second) {
         let ratio = contest.ratio(*web, Web::Bare);
         println!("{:<28} {per_second:>9.0}  {ratio:.3} of bare", web.name());

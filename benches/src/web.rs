@@ -102,28 +102,34 @@ pub struct WebContest {
 }
 
 impl WebContest {
-    /// Lets all take turns over loopback: each has a server with one thread and keep-alive connections to it.
+    /// Lets all take turns over loopback, `rounds` times in each of `setups`.
+    ///
+    /// In a setup each has a server with one thread and keep-alive connections to it. Where in memory its data lies, and who goes before
+    /// it, makes a difference of up to a hundredth, so all are set up anew, in another order each time.
     ///
     /// # Errors
     /// If loopback cannot be used.
-    pub fn over_loopback(rounds: usize) -> io::Result<Self> {
-        let mut clients = Vec::new();
-        for web in Web::ALL {
-            clients.push(Client::connect(&Server::start(web.router())?)?);
-        }
+    pub fn over_loopback(setups: usize, rounds: usize) -> io::Result<Self> {
         let mut times = Vec::new();
-        for _ in 0..=rounds {
-            let mut round = [0.0; 5];
-            for (client, per_second) in clients.iter_mut().zip(&mut round) {
-                *per_second = client.requests_per_second()?;
+        for _ in 0..setups {
+            let mut order: Vec<_> = Web::ALL.into_iter().enumerate().collect();
+            fastrand::shuffle(&mut order);
+            let connect = |(nth, web): (usize, Web)| {
+                Ok((nth, Client::connect(&Server::start(web.router())?)?))
+            };
+            let mut clients = order
+                .into_iter()
+                .map(connect)
+                .collect::<io::Result<Vec<_>>>()?;
+            take_turns(&mut clients)?; // to warm up
+            for _ in 0..rounds {
+                times.push(take_turns(&mut clients)?);
             }
-            times.push(round);
         }
         Ok(Self::of(times))
     }
 
-    fn of(mut rounds: Vec<[f64; 5]>) -> Self {
-        rounds.remove(0);
+    fn of(rounds: Vec<[f64; 5]>) -> Self {
         let mut per_second = [0.0; 5];
         for (nth, place) in per_second.iter_mut().enumerate() {
             *place = median(rounds.iter().filter_map(|round| round.get(nth).copied()));
@@ -142,6 +148,17 @@ impl WebContest {
                 .filter_map(|round| Some(of(round, one)? / of(round, other)?)),
         )
     }
+}
+
+/// Lets each client have its turn, and returns requests a second, each in its place of [`Web::ALL`].
+fn take_turns(clients: &mut [(usize, Client)]) -> io::Result<[f64; 5]> {
+    let mut round = [0.0; 5];
+    for (nth, client) in clients {
+        if let Some(place) = round.get_mut(*nth) {
+            *place = client.requests_per_second()?;
+        }
+    }
+    Ok(round)
 }
 
 /// Sends one request through a router, without a network; somebody who is denied voids the comparison.

@@ -13,7 +13,8 @@ use limiter_benches::{child, resident, shared_figures};
 
 const ROUNDS: usize = 9;
 /// Short turns, and many of them: what a host takes away meanwhile hits some of the rounds, not the median.
-const WEB_ROUNDS: usize = 999;
+const WEB_SETUPS: usize = 20;
+const WEB_ROUNDS: usize = 75;
 
 /// Measures all areas, or those that are named: `memory`, `axum`, `redis`.
 fn main() -> std::io::Result<()> {
@@ -106,7 +107,7 @@ fn memory() -> std::io::Result<()> {
 
 fn web() -> std::io::Result<()> {
     eprintln!("an empty axum handler, beside tower_governor ...");
-    let web = WebContest::over_loopback(WEB_ROUNDS)?;
+    let web = WebContest::over_loopback(WEB_SETUPS, WEB_ROUNDS)?;
     for (name, per_second) in Web::ALL.iter().map(|web| web.name()).zip(web.per_second) {
         eprintln!("{name:<28} {:>8.2} us a request", 1e6 / per_second);
     }

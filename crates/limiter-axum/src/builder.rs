@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use http::request::Parts;
 use limiter_core::{KeyResolver, RateLimiter};
 
 use crate::complaints::Complaints;
@@ -12,8 +11,8 @@ use crate::rate_limit::{InvalidRateLimit, Keys};
 use crate::route_rule::{InvalidRoute, RouteTable};
 use crate::settings::{OnRejection, OnUndecided, Settings, Skip};
 use crate::{
-    AccessList, ClientIp, HeaderStyle, MissingKey, RateLimit, RateLimitLayer, Rejection, RouteRule,
-    Undecided,
+    AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, RateLimit, RateLimitLayer,
+    Rejection, RouteRule, Undecided,
 };
 
 /// Builds a [`RateLimitLayer`].
@@ -138,7 +137,10 @@ impl RateLimitLayerBuilder {
     }
 
     /// Does not look at requests that `condition` is true of.
-    pub fn skip_if(mut self, condition: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+    pub fn skip_if(
+        mut self,
+        condition: impl Fn(&HttpRequest<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
         self.skip.conditions.push(Arc::new(condition));
         self
     }

@@ -11,13 +11,16 @@ use crate::settings::Settings;
 ///
 /// Extractors find it on the thread that runs them, which is inside of the layer just then. So nothing is put into the request, and
 /// requests that are charged nothing in their handler, nearly all of them, need no memory for what they do not share.
-pub(crate) struct Passage {
-    pub(crate) settings: Arc<Settings>,
-    /// Nothing is charged to it.
-    exempt: bool,
-    grpc: bool,
-    /// There is one once an extractor has asked for it.
-    scope: Option<Arc<Scope>>,
+pub(crate) enum Passage {
+    /// No extractor has asked for it.
+    Alone {
+        settings: Arc<Settings>,
+        /// Nothing is charged to it.
+        exempt: bool,
+        grpc: bool,
+    },
+    /// Extractors share it.
+    Shared(Arc<Scope>),
 }
 
 thread_local! {
@@ -28,11 +31,10 @@ thread_local! {
 impl Passage {
     #[inline]
     pub(crate) const fn new(settings: Arc<Settings>, exempt: bool, grpc: bool) -> Self {
-        Self {
+        Self::Alone {
             settings,
             exempt,
             grpc,
-            scope: None,
         }
     }
 
@@ -60,22 +62,37 @@ impl Passage {
     }
 
     fn share(&mut self) -> Arc<Scope> {
-        let scope = self
-            .scope
-            .get_or_insert_with(|| Scope::new(&self.settings, self.exempt, self.grpc));
-        Arc::clone(scope)
+        let scope = match self {
+            Self::Shared(scope) => return Arc::clone(scope),
+            Self::Alone {
+                settings,
+                exempt,
+                grpc,
+            } => Scope::new(settings, *exempt, *grpc),
+        };
+        *self = Self::Shared(Arc::clone(&scope));
+        scope
     }
 
     /// Says whether an extractor may have charged the request.
     #[inline]
     pub(crate) const fn is_shared(&self) -> bool {
-        self.scope.is_some()
+        matches!(self, Self::Shared(_))
+    }
+
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        match self {
+            Self::Alone { settings, .. } => settings,
+            Self::Shared(scope) => &scope.settings,
+        }
     }
 
     /// Takes out what extractors have charged.
     pub(crate) fn take_charges(&self) -> Vec<Arc<Charge>> {
-        let scope = self.scope.as_ref();
-        scope.map(|scope| scope.take_charges()).unwrap_or_default()
+        match self {
+            Self::Alone { .. } => Vec::new(),
+            Self::Shared(scope) => scope.take_charges(),
+        }
     }
 }
 

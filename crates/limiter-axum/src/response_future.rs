@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::RejectionBody;
 use crate::charges::{Charges, Own};
-use crate::entry::Asked;
+use crate::entry::Question;
 use crate::passage::Passage;
 use crate::settings::Settings;
 
@@ -31,7 +31,7 @@ pin_project! {
     #[project = StepProjection]
     enum Step<S, B, F, T> {
         Deciding {
-            check: Check,
+            question: Box<Question>,
             next: Option<Box<Next<S, B>>>,
         },
         Serving {
@@ -42,9 +42,8 @@ pin_project! {
             own: Own,
         },
         Refunding {
-            refund: Boxed<Charges>,
+            refund: Refund,
             result: Option<T>,
-            settings: Arc<Settings>,
         },
         Answered {
             result: Option<T>,
@@ -57,9 +56,14 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A question to the limiter that is under way.
 pub(crate) type Check = Boxed<Result<Decision, CheckError>>;
 
+/// Charges that are given back before the client is told of them.
+struct Refund {
+    call: Boxed<Charges>,
+    settings: Arc<Settings>,
+}
+
 /// What is done with a request once it is decided.
 pub(crate) struct Next<S, B> {
-    pub(crate) asked: Box<Asked>,
     pub(crate) ready: S,
     pub(crate) request: Request<B>,
 }
@@ -70,10 +74,10 @@ where
 {
     /// Waits for the limiter first, and does what is next if it allows.
     #[cold]
-    pub(crate) fn decide(check: Check, next: Next<S, B>) -> Self {
+    pub(crate) fn decide(question: Box<Question>, next: Next<S, B>) -> Self {
         Self {
             step: Step::Deciding {
-                check,
+                question,
                 next: Some(Box::new(next)),
             },
         }
@@ -109,37 +113,7 @@ where
     type Output = Result<Response<R>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut step = self.project().step;
-        loop {
-            let next = match step.as_mut().project() {
-                StepProjection::Serving {
-                    response,
-                    passage,
-                    own,
-                } => {
-                    let mut polled = Passage::around(passage, || response.poll(context));
-                    let Poll::Ready(result) = &mut polled else {
-                        return polled;
-                    };
-                    let more_to_do = |passage: &mut Passage| passage.is_shared() || own.is_kept();
-                    let Some(passage) = passage.take_if(more_to_do) else {
-                        own.tell(result);
-                        return polled;
-                    };
-                    settled::<S, B, R>(passage, mem::take(own), ready!(polled))
-                }
-                StepProjection::Deciding { check, next } => ready!(decided(check, next, context)),
-                StepProjection::Refunding {
-                    refund,
-                    result,
-                    settings,
-                } => ready!(refunded::<S, B, R>(refund, result, settings, context)),
-                StepProjection::Answered { result } => {
-                    return result.take().map_or(Poll::Pending, Poll::Ready);
-                }
-            };
-            step.set(next);
-        }
+        poll_step::<S, B, R>(self.project().step, context)
     }
 }
 
@@ -151,11 +125,92 @@ type StepOf<S, B, R> = Step<
     Result<Response<R>, <S as Service<Request<B>>>::Error>,
 >;
 
+/// What a service answers.
+type Answer<S, R, B> = Poll<Result<Response<R>, <S as Service<Request<B>>>::Error>>;
+
+/// Goes on with a request: nearly always, all there is to do is to wait for the response.
+#[inline]
+fn poll_step<S, B, R>(
+    mut step: Pin<&mut StepOf<S, B, R>>,
+    context: &mut Context<'_>,
+) -> Answer<S, R, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: RejectionBody,
+{
+    let StepProjection::Serving {
+        response,
+        passage,
+        own,
+    } = step.as_mut().project()
+    else {
+        return poll_detour::<S, B, R>(step, context);
+    };
+    let polled = Passage::around(passage, || response.poll(context));
+    let is_shared = passage.as_ref().is_some_and(Passage::is_shared);
+    if matches!(own, Own::Nothing) && !is_shared {
+        return polled;
+    }
+    served::<S, B, R>(step, polled, context)
+}
+
+/// Tells the client of what the request was charged once it is served, or gives back first what is due.
+#[inline(never)]
+fn served<S, B, R>(
+    mut step: Pin<&mut StepOf<S, B, R>>,
+    mut polled: Answer<S, R, B>,
+    context: &mut Context<'_>,
+) -> Answer<S, R, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: RejectionBody,
+{
+    if let Poll::Ready(result) = &mut polled
+        && let StepProjection::Serving { passage, own, .. } = step.as_mut().project()
+        && let Some(refund) = settled(passage, own, result)
+    {
+        let result = Some(ready!(polled));
+        step.set(Step::Refunding { refund, result });
+        return poll_detour::<S, B, R>(step, context);
+    }
+    polled
+}
+
+/// Waits for the limiter, or for what is given back.
+#[cold]
+#[inline(never)]
+fn poll_detour<S, B, R>(
+    mut step: Pin<&mut StepOf<S, B, R>>,
+    context: &mut Context<'_>,
+) -> Answer<S, R, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: RejectionBody,
+{
+    match step.as_mut().project() {
+        StepProjection::Deciding { question, next } => {
+            let decided = ready!(decided(question, next, context));
+            step.set(decided);
+            poll_step::<S, B, R>(step, context)
+        }
+        StepProjection::Refunding { refund, result } => {
+            let charges = ready!(refund.call.as_mut().poll(context));
+            let Some(mut result) = result.take() else {
+                return Poll::Pending;
+            };
+            charges.write(&refund.settings, &mut result);
+            Poll::Ready(result)
+        }
+        StepProjection::Answered { result } => result.take().map_or(Poll::Pending, Poll::Ready),
+        StepProjection::Serving { .. } => Poll::Pending,
+    }
+}
+
 /// Calls the service, or turns the request away, once the limiter has answered.
 #[cold]
 #[inline(never)]
 fn decided<S, B, R>(
-    check: &mut Check,
+    question: &mut Question,
     next: &mut Option<Box<Next<S, B>>>,
     context: &mut Context<'_>,
 ) -> Poll<StepOf<S, B, R>>
@@ -163,19 +218,16 @@ where
     S: Service<Request<B>, Response = Response<R>>,
     R: RejectionBody,
 {
+    let Question { check, asked } = question;
     let answer = ready!(check.as_mut().poll(context));
     let Some(next) = next.take() else {
         return Poll::Pending;
     };
-    let Next {
-        asked,
-        mut ready,
-        request,
-    } = *next;
+    let Next { mut ready, request } = *next;
     Poll::Ready(match asked.answered(answer) {
-        Ok((passage, own)) => Step::Serving {
+        Ok(own) => Step::Serving {
             response: ready.call(request),
-            passage: Some(passage),
+            passage: Some(asked.passage()),
             own,
         },
         Err(rejection) => Step::Answered {
@@ -184,52 +236,40 @@ where
     })
 }
 
-/// Tells the client of all that the request was charged, or gives back first what is due.
+/// Tells the client of all that the request was charged, or returns what has to be given back first.
+#[inline]
+fn settled<R, E>(
+    passage: &mut Option<Passage>,
+    own: &mut Own,
+    result: &mut Result<Response<R>, E>,
+) -> Option<Refund> {
+    let more_to_do = |passage: &mut Passage| passage.is_shared() || own.is_kept();
+    if let Some(passage) = passage.take_if(more_to_do) {
+        return settled_in_full(&passage, mem::take(own), result);
+    }
+    own.tell(result);
+    None
+}
+
 #[cold]
 #[inline(never)]
-fn settled<S, B, R>(
-    passage: Passage,
+fn settled_in_full<R, E>(
+    passage: &Passage,
     own: Own,
-    mut result: Result<Response<R>, S::Error>,
-) -> StepOf<S, B, R>
-where
-    S: Service<Request<B>>,
-{
+    result: &mut Result<Response<R>, E>,
+) -> Option<Refund> {
     let charges = Charges {
         own,
         inside: passage.take_charges(),
     };
-    let settings = passage.settings;
-    let failed = !matches!(&result, Ok(response) if !response.status().is_server_error());
+    let settings = passage.settings();
+    let failed = !matches!(result, Ok(response) if !response.status().is_server_error());
     if failed && charges.are_due_back() {
-        return Step::Refunding {
-            refund: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings.limiter))),
-            result: Some(result),
-            settings,
-        };
+        return Some(Refund {
+            call: Box::pin(charges.give_back_what_is_due(Arc::clone(&settings.limiter))),
+            settings: Arc::clone(settings),
+        });
     }
-    charges.write(&settings, &mut result);
-    Step::Answered {
-        result: Some(result),
-    }
-}
-
-/// Tells the client how it stands, once what was due is given back.
-#[cold]
-#[inline(never)]
-fn refunded<S, B, R>(
-    refund: &mut Boxed<Charges>,
-    result: &mut Option<Result<Response<R>, S::Error>>,
-    settings: &Settings,
-    context: &mut Context<'_>,
-) -> Poll<StepOf<S, B, R>>
-where
-    S: Service<Request<B>>,
-{
-    let charges = ready!(refund.as_mut().poll(context));
-    let mut result = result.take();
-    if let Some(result) = &mut result {
-        charges.write(settings, result);
-    }
-    Poll::Ready(Step::Answered { result })
+    charges.write(settings, result);
+    None
 }

@@ -7,11 +7,13 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::RejectionBody;
-use crate::entry::Entry;
+use crate::charges::Own;
+use crate::entry::{Entry, is_grpc};
+use crate::passage::Passage;
 use crate::rate_limit::CheckedLimit;
 use crate::response_future::{Next, ResponseFuture};
 use crate::settings::Settings;
+use crate::{HttpRequest, RejectionBody};
 
 /// A service whose requests are limited. Made by [`RateLimitLayer`](crate::RateLimitLayer).
 #[derive(Clone)]
@@ -48,27 +50,48 @@ where
         self.inner.poll_ready(context)
     }
 
+    // Not inlined, so that the future is written where the caller wants it: it is large, with the request in it.
+    #[inline(never)]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        match self.settings.enter(&parts, self.only.as_ref()) {
-            Entry::Admitted(passage, own) => {
-                let response = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::serve(response, passage, own)
+        let head = HttpRequest::of(&request);
+        let grpc = is_grpc(&head);
+        match self.settings.enter(&head, self.only.as_ref(), grpc) {
+            Entry::Charged(own) => {
+                let passage = Passage::new(Arc::clone(&self.settings), false, grpc);
+                ResponseFuture::serve(self.inner.call(request), passage, own)
             }
-            Entry::Rejected(rejection) => ResponseFuture::answer(rejection.into_http()),
-            Entry::Undecided(check, asked) => {
+            uncommon => self.call_uncommon(uncommon, request, grpc),
+        }
+    }
+}
+
+impl<S> RateLimitService<S> {
+    /// Lets a request go on without a charge, turns it away, or waits for the limiter.
+    #[cold]
+    #[inline(never)]
+    fn call_uncommon<B, R>(
+        &mut self,
+        entry: Entry,
+        request: Request<B>,
+        grpc: bool,
+    ) -> ResponseFuture<S, B>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        R: RejectionBody,
+    {
+        let (own, exempt) = match entry {
+            Entry::Charged(own) => (own, false),
+            Entry::Uncharged { exempt } => (Own::Nothing, exempt),
+            Entry::Rejected(rejection) => return ResponseFuture::answer(rejection.into_http()),
+            Entry::Undecided(question) => {
                 // The one that was polled ready is called; its clone may not be ready yet.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                let request = Request::from_parts(parts, body);
-                let next = Next {
-                    asked,
-                    ready,
-                    request,
-                };
-                ResponseFuture::decide(check, next)
+                return ResponseFuture::decide(question, Next { ready, request });
             }
-        }
+        };
+        let passage = Passage::new(Arc::clone(&self.settings), exempt, grpc);
+        ResponseFuture::serve(self.inner.call(request), passage, own)
     }
 }
 

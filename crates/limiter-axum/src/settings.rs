@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::request::Parts;
 use http::{Method, Response};
 use limiter_core::{Key, RateLimiter, RequestSource, UnresolvedKey};
 
@@ -15,7 +14,7 @@ use crate::{AccessList, ClientIp, HeaderStyle, HttpRequest, MissingKey, Rejectio
 
 pub(crate) type OnRejection = Arc<dyn Fn(&Rejection) -> Response<Bytes> + Send + Sync>;
 pub(crate) type OnUndecided = Arc<dyn Fn(Undecided) + Send + Sync>;
-pub(crate) type SkipIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+pub(crate) type SkipIf = Arc<dyn Fn(&HttpRequest<'_>) -> bool + Send + Sync>;
 
 /// In this order in memory as well: what every request needs comes first, and side by side.
 #[repr(C)]
@@ -49,20 +48,17 @@ impl Skip {
         !self.preflight && self.paths.is_empty() && self.conditions.is_empty()
     }
 
-    pub(crate) fn applies_to(&self, parts: &Parts) -> bool {
-        (self.preflight && is_preflight(parts))
-            || (!self.paths.is_empty() && {
-                let path = HttpRequest::new(parts).path();
-                self.paths.iter().any(|skipped| skipped == path)
-            })
-            || self.conditions.iter().any(|condition| condition(parts))
+    pub(crate) fn applies_to(&self, request: &HttpRequest<'_>) -> bool {
+        (self.preflight && is_preflight(request))
+            || self.paths.iter().any(|skipped| skipped == request.path())
+            || self.conditions.iter().any(|condition| condition(request))
     }
 }
 
-fn is_preflight(parts: &Parts) -> bool {
-    parts.method == Method::OPTIONS
-        && parts.headers.contains_key(http::header::ORIGIN)
-        && parts
+fn is_preflight(request: &HttpRequest<'_>) -> bool {
+    request.method == Method::OPTIONS
+        && request.headers.contains_key(http::header::ORIGIN)
+        && request
             .headers
             .contains_key(http::header::ACCESS_CONTROL_REQUEST_METHOD)
 }
@@ -81,64 +77,49 @@ pub(crate) enum Gate<'a> {
 
 impl Settings {
     /// Says what is to be done with a request; `only` is the limit that stands in for the table of routes.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn gate<'a>(
         &'a self,
-        parts: &Parts,
+        request: &HttpRequest<'_>,
         only: Option<&'a Arc<CheckedLimit>>,
     ) -> Gate<'a> {
-        if self.has_rules {
-            return self.gate_by_rules(parts, only);
-        }
-        let Some(limit) = only.or(self.first_limit.as_ref()) else {
-            return Gate::Pass(Undecided::Unlimited);
-        };
-        match limit.resolver.resolve(&HttpRequest::new(parts)) {
-            Ok(key) => Gate::Charge(key, limit),
-            Err(error) => self.gate_of_nobody(&error),
-        }
-    }
-
-    #[inline(never)]
-    fn gate_by_rules<'a>(&'a self, parts: &Parts, only: Option<&'a Arc<CheckedLimit>>) -> Gate<'a> {
-        if self.skip.applies_to(parts) {
+        if self.skip.applies_to(request) {
             return Gate::Exempt(Undecided::Skipped);
         }
-        let request = HttpRequest::new(parts);
         match self.access_of_address(request) {
             Ok(Access::Limited) => {}
             Ok(Access::Allowed) => return Gate::Exempt(Undecided::Allowed),
             Ok(Access::Denied) => return Gate::Reject(Rejection::forbidden()),
             Err(rejection) => return Gate::Reject(rejection),
         }
-        let Some(limit) = only.or_else(|| self.limit_of(request, &parts.method)) else {
+        let Some(limit) = only.or_else(|| self.limit_of(request)) else {
             return Gate::Pass(Undecided::Unlimited);
         };
-        self.gate_of_key(limit.resolver.resolve(&request), limit)
+        self.gate_of_key(limit.resolver.resolve(request), limit)
     }
 
     #[cold]
-    fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
+    pub(crate) fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
         let rejection = Rejection::by_missing_key(error, self.missing_key);
         rejection.map_or(Gate::Pass(Undecided::PassedWithoutKey), Gate::Reject)
     }
 
-    fn limit_of(&self, request: HttpRequest<'_>, method: &Method) -> Option<&Arc<CheckedLimit>> {
+    fn limit_of(&self, request: &HttpRequest<'_>) -> Option<&Arc<CheckedLimit>> {
         if self.routes.is_empty() {
             return self.first_limit.as_ref();
         }
-        match self.routes.find(request.route(), method) {
+        match self.routes.find(request.route(), request.method) {
             Found::Limit(limit) => Some(limit),
             Found::Unlimited => None,
             Found::Nothing => self.first_limit.as_ref(),
         }
     }
 
-    fn access_of_address(&self, request: HttpRequest<'_>) -> Result<Access, Rejection> {
+    fn access_of_address(&self, request: &HttpRequest<'_>) -> Result<Access, Rejection> {
         if !self.access.asks_for_addresses() {
             return Ok(Access::Limited);
         }
-        match self.client_ip.address(&request) {
+        match self.client_ip.address(request) {
             Ok(address) => Ok(self.access.of_address(address)),
             Err(error) => Rejection::by_missing_key(&error, MissingKey::BadRequest)
                 .map_or(Ok(Access::Limited), Err),

@@ -290,6 +290,18 @@ impl RateLimiter for DefaultRateLimiter {
         })
     }
 
+    fn spend_if_plenty(&self, key: &Key, plans: &[PlanName], cost: Cost) -> bool {
+        // An observer sees every decision, so there has to be one.
+        if self.observer.is_none()
+            && let [name] = plans
+            && let Some(store) = self.repository.in_process()
+            && let Ok(plan) = &self.registry.find(name)
+        {
+            return store.spend_if_plenty(key, plan, cost);
+        }
+        false
+    }
+
     fn check_detached(
         self: Arc<Self>,
         key: Key,

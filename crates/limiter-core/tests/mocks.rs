@@ -36,7 +36,7 @@ fn a_request_is_made_up_for_the_resolvers_that_are_here() {
     assert_eq!(by_header.unwrap(), Key::new("k-123").unwrap());
     let by_principal = PrincipalKeyResolver.resolve(&request);
     assert_eq!(by_principal.unwrap(), Key::new("alice").unwrap());
-    assert!(request.original().is_none());
+    assert!(request.part(std::any::TypeId::of::<()>()).is_none());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use limiter_core::math::{self, Draw};
+use limiter_core::math::{self, BucketDecision, Draw};
 use limiter_core::{
     Cost, InProcessRepository, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError,
     Timestamp, Verdict, check_request,
@@ -115,7 +115,10 @@ impl MemoryStore {
         let (mut shard, key, now) = self.open(key);
         if let [plan] = plans
             && let Limit::TokenBucket(rule) = plan.limit()
-            && let Some(decision) = shard.decide_bucket(key, plan.name(), rule, now, cost)
+            && let Some(decision) = shard.run_on_bucket(key, plan.name(), rule, now, |state| {
+                let decision = BucketDecision::make(rule, state, now, cost);
+                (decision, decision.state)
+            })
         {
             self.close(shard, now);
             return Ok(decision.verdict(plan, rule, now, cost));
@@ -332,5 +335,21 @@ impl InProcessRepository for MemoryStore {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         self.try_acquire_sync(key, plans, cost)
+    }
+
+    fn spend_if_plenty(&self, key: &Key, plan: &Plan, cost: Cost) -> bool {
+        let Limit::TokenBucket(rule) = plan.limit() else {
+            return false;
+        };
+        let (mut shard, key, now) = self.open(key);
+        let spent = shard.run_on_bucket(key, plan.name(), rule, now, |state| {
+            let state = rule.spend_if_plenty(state.as_ref(), now, cost);
+            (state.is_some(), state)
+        });
+        let spent = spent == Some(true);
+        if spent {
+            self.close(shard, now);
+        }
+        spent
     }
 }

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, request, response};
+use http::{Response, response};
 use limiter_core::{AbuseGuard, KeyResolver};
 use tower_layer::Layer;
 
 use super::settings::AbuseSettings;
 use super::{AbuseService, AttemptOutcome, Counting};
 use crate::settings::Skip;
-use crate::{MissingKey, Rejection, Undecided};
+use crate::{HttpRequest, MissingKey, Rejection, Undecided};
 
 /// Counts attempts on a route, turns away who made too many, and forgives who gets it right.
 ///
@@ -179,7 +179,7 @@ impl AbuseLayerBuilder {
     /// Does not look at requests that `condition` is true of.
     pub fn skip_if(
         mut self,
-        condition: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
+        condition: impl Fn(&HttpRequest<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.settings.skip.conditions.push(Arc::new(condition));
         self

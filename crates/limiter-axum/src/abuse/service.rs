@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::settings::{AbuseSettings, Whose};
 use super::{AbuseFuture, Attempt, AttemptOutcome};
 use crate::entry::is_grpc;
-use crate::{Rejection, RejectionBody, Undecided};
+use crate::{HttpRequest, Rejection, RejectionBody, Undecided};
 
 /// A service whose requests are attempts. Made by [`AbuseLayer`](crate::AbuseLayer).
 #[derive(Clone)]
@@ -52,31 +52,31 @@ where
 
 async fn serve<S, B, R>(
     mut ready: S,
-    request: Request<B>,
+    mut request: Request<B>,
     settings: Arc<AbuseSettings>,
 ) -> Result<Response<R>, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: RejectionBody,
 {
-    let (mut parts, body) = request.into_parts();
+    let head = HttpRequest::of(&request);
     let attempt = Attempt {
-        ledger: ledger_of(&parts.extensions),
-        exempt: settings.skip.applies_to(&parts),
-        grpc: is_grpc(&parts),
-        counting: settings.counting.of(&parts.method),
+        ledger: ledger_of(head.extensions),
+        exempt: settings.skip.applies_to(&head),
+        grpc: is_grpc(&head),
+        counting: settings.counting.of(head.method),
         settings,
     };
-    if let Err(rejection) = enter(&attempt, &parts).await {
+    if let Err(rejection) = enter(&attempt, &head).await {
         return Ok(rejection.into_http());
     }
-    parts.extensions.insert(attempt.clone());
+    request.extensions_mut().insert(attempt.clone());
     let open = Open {
         attempt: Some(attempt),
         outcome: None,
-        looks_only: parts.method.is_safe(),
+        looks_only: request.method().is_safe(),
     };
-    let served = ready.call(Request::from_parts(parts, body)).await;
+    let served = ready.call(request).await;
     match served {
         Ok(response) => {
             let (head, body) = response.into_parts();
@@ -97,12 +97,12 @@ fn ledger_of(extensions: &http::Extensions) -> Arc<Ledger> {
 }
 
 /// Lets the attempt of whoever the layer goes by in.
-async fn enter(attempt: &Attempt, parts: &http::request::Parts) -> Result<(), Rejection> {
+async fn enter(attempt: &Attempt, request: &HttpRequest<'_>) -> Result<(), Rejection> {
     let settings = &attempt.settings;
     let whose = if attempt.exempt {
         Whose::Nobodys(Undecided::Skipped)
     } else {
-        settings.whose(parts)
+        settings.whose(request)
     };
     match whose {
         Whose::Of(key) => attempt.by(&key).await,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::request::Parts;
 use http::{Method, response};
 use limiter_core::{AbuseGuard, Key, KeyResolver, Refusal};
 
@@ -85,11 +84,11 @@ impl AbuseSettings {
     }
 
     /// Finds whose attempt a request is.
-    pub(super) fn whose(&self, parts: &Parts) -> Whose {
+    pub(super) fn whose(&self, request: &HttpRequest<'_>) -> Whose {
         let Some(resolver) = &self.key else {
             return Whose::Nobodys(Undecided::Unlimited);
         };
-        match resolver.resolve(&HttpRequest::new(parts)) {
+        match resolver.resolve(request) {
             Ok(key) => Whose::Of(key),
             Err(error) => Rejection::by_missing_key(&error, self.missing_key)
                 .map_or(Whose::Nobodys(Undecided::PassedWithoutKey), Whose::Unclear),

@@ -1,10 +1,10 @@
 //! [`ClientIp`]: limits by the address of the client.
 
+use std::any::TypeId;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-use http::request::Parts;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 use super::{TrustedProxies, address, forwarded};
@@ -220,10 +220,11 @@ fn from_the_right<'a>(
     request: &'a dyn RequestSource,
     name: &'a str,
 ) -> impl Iterator<Item = &'a [u8]> {
-    let head = request.original().and_then(|it| it.downcast_ref::<Parts>());
-    let of_http = head.map(|head| head.headers.get_all(name).iter().rev());
+    let headers = request.part(TypeId::of::<HeaderMap>());
+    let headers = headers.and_then(|it| it.downcast_ref::<HeaderMap>());
+    let of_http = headers.map(|headers| headers.get_all(name).iter().rev());
     let mut lines = 0;
-    while head.is_none() && request.header(name, lines).is_some() {
+    while headers.is_none() && request.header(name, lines).is_some() {
         lines += 1;
     }
     let of_other = (0..lines).rev();

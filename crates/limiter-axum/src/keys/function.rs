@@ -1,7 +1,8 @@
 //! [`KeyFn`]: limits by whatever a closure finds.
 
-use http::request::Parts;
 use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
+
+use crate::HttpRequest;
 
 /// Takes the key from a closure that sees the head of the request: its headers, URI and extensions.
 ///
@@ -24,7 +25,7 @@ pub struct KeyFn<F> {
 
 impl<F> KeyFn<F>
 where
-    F: Fn(&Parts) -> Option<Key> + Send + Sync,
+    F: Fn(&HttpRequest<'_>) -> Option<Key> + Send + Sync,
 {
     /// Resolves by `find`; `what` it looks for is named to clients whose request lacks it.
     #[must_use]
@@ -38,12 +39,11 @@ where
 
 impl<F> KeyResolver for KeyFn<F>
 where
-    F: Fn(&Parts) -> Option<Key> + Send + Sync,
+    F: Fn(&HttpRequest<'_>) -> Option<Key> + Send + Sync,
 {
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
-        let parts = request.original().and_then(|it| it.downcast_ref::<Parts>());
-        parts
-            .and_then(&self.find)
+        HttpRequest::seen_in(request)
+            .and_then(|request| (self.find)(&request))
             .ok_or_else(|| UnresolvedKey::Missing {
                 what: self.what.clone(),
             })

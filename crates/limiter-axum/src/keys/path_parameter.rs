@@ -1,6 +1,5 @@
 //! [`PathParameterKeyResolver`]: limits by a part of the path.
 
-use http::request::Parts;
 use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
 
 use crate::HttpRequest;
@@ -37,10 +36,7 @@ impl KeyResolver for PathParameterKeyResolver {
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         let missing = || UnresolvedKey::Missing { what: self.what() };
         let template = request.route().ok_or_else(missing)?;
-        let parts = request
-            .original()
-            .and_then(|it| it.downcast_ref::<Parts>())
-            .ok_or_else(missing)?;
+        let request = HttpRequest::seen_in(request).ok_or_else(missing)?;
         if !has_parameter(template, &self.name) {
             let advice = format!(
                 "the limit goes by {}, which route {template} does not have",
@@ -48,8 +44,7 @@ impl KeyResolver for PathParameterKeyResolver {
             );
             return Err(UnresolvedKey::Misconfigured { advice });
         }
-        let value =
-            parameter(template, HttpRequest::new(parts).path(), &self.name).ok_or_else(missing)?;
+        let value = parameter(template, request.path(), &self.name).ok_or_else(missing)?;
         Key::new(percent_decoded(value)).map_err(|cause| UnresolvedKey::Invalid {
             what: self.what(),
             cause,

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::routing::post as on_post;
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use limiter_axum::{AbuseLayer, Attempt, ClientIp, Counting, Key, KeyFn, Rejection};
+use limiter_axum::{AbuseLayer, Attempt, ClientIp, Counting, HttpRequest, Key, KeyFn, Rejection};
 use limiter_core::{
     AbuseDecision, AbuseFailurePolicy, AbuseGuard, AbuseLimiter, AbusePolicy, AbuseRepository,
     AbuseVerdict, Block, BreakerState, Charge, DeadlineRepository, Decision, DefaultAbuseLimiter,
@@ -294,7 +294,7 @@ impl Service<Request<()>> for Strict {
     }
 }
 
-fn same_key() -> KeyFn<impl Fn(&http::request::Parts) -> Option<Key> + Send + Sync> {
+fn same_key() -> KeyFn<impl Fn(&HttpRequest<'_>) -> Option<Key> + Send + Sync> {
     KeyFn::new("key", |_| Key::new("k").ok())
 }
 

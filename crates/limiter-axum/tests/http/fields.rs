@@ -1,6 +1,7 @@
 //! What responses tell: fields, bodies, statuses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,7 +14,7 @@ use limiter_axum::{
     ClientIp, EXPOSED_HEADERS, HeaderStyle, LegacyReset, Limits, PathParameterKeyResolver,
     RateLimit, RateLimitLayer, RejectionReason,
 };
-use limiter_core::{Clock, DefaultRateLimiter, Plan};
+use limiter_core::{BreakerState, Clock, Decision, DefaultRateLimiter, Observer, Plan, StoreError};
 use limiter_memory::MemoryStore;
 use limiter_testkit::ManualClock;
 use proptest::prelude::*;
@@ -189,6 +190,39 @@ async fn legacy_resets_are_moments_if_asked_for_and_fields_can_be_off() {
     for field in EXPOSED_HEADERS.iter().filter(|name| *name != "retry-after") {
         assert!(denied.headers().get(field).is_none(), "{field}");
     }
+}
+
+/// Counts decisions.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Observer for Counter {
+    fn decided(&self, _: &Decision) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn store_failed(&self, _: &StoreError) {}
+
+    fn breaker_changed(&self, _: BreakerState) {}
+}
+
+#[tokio::test]
+async fn without_fields_the_limit_is_the_same_and_observers_see_every_decision() {
+    let plans = [("gold", "1/min burst 5")];
+    let bench = Bench::new(&plans);
+    let counter = Arc::new(Counter::default());
+    let observed = DefaultRateLimiter::new(registry(&plans), Arc::new(MemoryStore::new()))
+        .with_observer(counter.clone());
+    let observed = RateLimitLayer::builder(Arc::new(observed), ClientIp::peer());
+    for builder in [bench.builder(), observed] {
+        let layer = builder
+            .limit(RateLimit::plan("gold"))
+            .headers(HeaderStyle::Off);
+        let url = serve(hello(layer.build().unwrap())).await;
+        let passed = [200; 5].into_iter().chain([429; 2]);
+        assert_eq!(statuses(&url, 7).await, passed.collect::<Vec<_>>());
+    }
+    assert_eq!(counter.0.load(Ordering::Relaxed), 7);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Whose address it is, behind proxies that are trusted and past those that are not.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -266,8 +266,8 @@ impl RequestSource for Shown<'_> {
         None
     }
 
-    fn original(&self) -> Option<&dyn Any> {
-        self.0.0.original()
+    fn part(&self, wanted: TypeId) -> Option<&dyn Any> {
+        self.0.0.part(wanted)
     }
 }
 

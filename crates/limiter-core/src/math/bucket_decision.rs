@@ -85,7 +85,10 @@ mod tests {
                 now = now.saturating_add_signed(step_us);
                 let (at, cost) = (Timestamp::from_micros(now).unwrap(), Cost::new(cost).unwrap());
                 let decision = BucketDecision::make(rule, state, at, cost);
+                let plenty = rule.spend_if_plenty(state.as_ref(), at, cost);
                 let chain = decide(slice::from_ref(&plan), &mut states, at, cost, Draw::LOWEST);
+                let one_stays = decision.admits && chain.plans[0].remaining > 0;
+                prop_assert_eq!(plenty, decision.state.filter(|_| one_stays));
                 prop_assert_eq!(decision.verdict(&plan, rule, at, cost), chain);
                 state = decision.state;
                 prop_assert_eq!(state.map(State::TokenBucket), states[0].clone());

@@ -14,4 +14,13 @@ pub trait InProcessRepository: Send + Sync {
         plans: &[Plan],
         cost: Cost,
     ) -> Result<Verdict, StoreError>;
+
+    /// Spends `cost` under `key`, if `plan` has at least one unit more than that, and says no more than that it did. If it returns
+    /// `false` it has changed nothing, and [`try_acquire_at_once`](Self::try_acquire_at_once) decides: the plan has not that much, or
+    /// to find out takes longer.
+    ///
+    /// Unless implemented, it returns `false`.
+    fn spend_if_plenty(&self, _key: &Key, _plan: &Plan, _cost: Cost) -> bool {
+        false
+    }
 }

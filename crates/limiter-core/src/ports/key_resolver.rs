@@ -1,6 +1,6 @@
 //! [`KeyResolver`] and [`RequestSource`]: the inbound ports from a request to a key.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,11 +20,12 @@ pub trait RequestSource: Send + Sync {
     /// Returns the template of the route that matched, such as `/users/{id}`: never the raw path.
     fn route(&self) -> Option<&str>;
 
-    /// Returns the request as the inbound adapter holds it, for resolvers that were written for that adapter.
+    /// Returns the part of the request that is of the type `wanted`, as the inbound adapter holds it, for resolvers that were
+    /// written for that adapter.
     ///
-    /// The adapter's documentation names the type. A resolver that finds nothing, or another type, has no key. By default
-    /// there is nothing to be had.
-    fn original(&self) -> Option<&dyn Any> {
+    /// The adapter's documentation names the types. A resolver that does not find what it needs has no key. By default there is
+    /// nothing to be had.
+    fn part(&self, _wanted: TypeId) -> Option<&dyn Any> {
         None
     }
 }
@@ -32,7 +33,7 @@ pub trait RequestSource: Send + Sync {
 #[cfg(any(test, feature = "mock"))]
 mockall::mock! {
     /// A [`RequestSource`] that answers as it is told, with what lives for ever: literals, or what was leaked. Its
-    /// [`original`](RequestSource::original) is nothing.
+    /// [`part`](RequestSource::part)s are nothing.
     pub RequestSource {}
 
     impl RequestSource for RequestSource {

@@ -63,6 +63,15 @@ pub trait RateLimiter: Send + Sync {
         None
     }
 
+    /// Spends `cost` under `key`, if every one of `plans` has at least one unit more than that and it never waits, and says no more
+    /// than that it did: for callers who need to know no more of what is allowed. If it returns `false` it has changed nothing, and
+    /// [`check`](Self::check) decides.
+    ///
+    /// Unless implemented, it returns `false`.
+    fn spend_if_plenty(&self, _key: &Key, _plans: &[PlanName], _cost: Cost) -> bool {
+        false
+    }
+
     /// Does what [`check`](Self::check) does, as a future that borrows nothing: for callers that keep it beyond their own call,
     /// such as a tower service. Plans may be looked up before the future is polled; nothing is spent before.
     ///

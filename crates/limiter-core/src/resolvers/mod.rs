@@ -158,7 +158,7 @@ mod tests {
             KeyResolver::resolve(&shared, &request),
             Ok(Key::new("k1").unwrap())
         );
-        assert!(request.original().is_none());
+        assert!(request.part(std::any::TypeId::of::<()>()).is_none());
     }
 
     #[test]

@@ -20,6 +20,10 @@ impl InProcessRepository for AtOnce {
     fn try_acquire_at_once(&self, _: &Key, plans: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
         (self.0)(plans)
     }
+
+    fn spend_if_plenty(&self, _: &Key, plan: &Plan, cost: Cost) -> bool {
+        plan.name().as_str() == "gold" && cost == Cost::ONE
+    }
 }
 
 #[async_trait]
@@ -118,6 +122,28 @@ fn fallback_may_wait_so_nothing_is_asked_at_once() {
         .with_failure_policy(FailurePolicy::Fallback(local_quarter()));
     let answer = limiter.check_at_once(&key(), &names(&["gold"]), Cost::ONE);
     assert!(answer.is_none());
+}
+
+#[test]
+fn plenty_is_spent_where_nobody_has_to_see_a_decision() {
+    let spends = |limiter: DefaultRateLimiter, plans: &[&str], cost: u32| {
+        limiter.spend_if_plenty(&key(), &names(plans), Cost::new(cost).unwrap())
+    };
+    let limiter = || limiter(|_| unreachable!("nothing is decided"));
+    assert!(spends(limiter(), &["gold"], 1));
+    let fallback = FailurePolicy::Fallback(local_quarter());
+    assert!(spends(
+        limiter().with_failure_policy(fallback),
+        &["gold"],
+        1
+    ));
+    assert!(!spends(limiter(), &["gold"], 2), "the store's word counts");
+    assert!(!spends(limiter(), &["daily"], 1), "the store's word counts");
+    assert!(!spends(limiter(), &["gold", "daily"], 1), "a chain");
+    assert!(!spends(limiter(), &["gould"], 1), "an unknown plan");
+    assert!(!spends(limiter(), &[], 1), "no plan");
+    let observed = limiter().with_observer(Arc::new(MockObserver::new()));
+    assert!(!spends(observed, &["gold"], 1), "an observer sees all");
 }
 
 #[test]
