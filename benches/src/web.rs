@@ -17,6 +17,7 @@ use http::Request;
 use limiter_axum::{ClientIp, HeaderStyle, RateLimit, RateLimitLayer};
 use limiter_core::{DefaultRateLimiter, InMemoryPlanRegistry, Plan};
 use limiter_memory::MemoryStore;
+use tokio::sync::oneshot;
 use tower::ServiceExt;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -105,7 +106,7 @@ impl WebContest {
     /// Lets all take turns over loopback, `rounds` times in each of `setups`.
     ///
     /// In a setup each has a server with one thread and keep-alive connections to it. Where in memory its data lies, and who goes before
-    /// it, makes a difference of up to a hundredth, so all are set up anew, in another order each time.
+    /// it, makes a difference of up to a hundredth, so all are set up anew, in random order each time.
     ///
     /// # Errors
     /// If loopback cannot be used.
@@ -115,7 +116,7 @@ impl WebContest {
             let mut order: Vec<_> = Web::ALL.into_iter().enumerate().collect();
             fastrand::shuffle(&mut order);
             let connect = |(nth, web): (usize, Web)| {
-                Ok((nth, Client::connect(&Server::start(web.router())?)?))
+                Ok((nth, Client::connect(Server::start(web.router())?)?))
             };
             let mut clients = order
                 .into_iter()
@@ -179,9 +180,10 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A server on one thread, until the process ends.
+/// A server on one thread, until it is dropped.
 struct Server {
     address: SocketAddr,
+    _stop: oneshot::Sender<()>,
     /// Where the system tells how long the thread was running.
     running: Option<PathBuf>,
 }
@@ -192,6 +194,7 @@ impl Server {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let (tell, told) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
         std::thread::spawn(move || -> io::Result<()> {
             let _ = tell.send(std::fs::canonicalize("/proc/thread-self/schedstat").ok());
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -200,11 +203,15 @@ impl Server {
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 let service = router.into_make_service_with_connect_info::<SocketAddr>();
-                axum::serve(listener, service).await
+                let stopped = async { drop(stopped.await) };
+                axum::serve(listener, service)
+                    .with_graceful_shutdown(stopped)
+                    .await
             })
         });
         Ok(Self {
             address,
+            _stop: stop,
             running: told.recv().ok().flatten(),
         })
     }
@@ -217,12 +224,12 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 /// Connections that each have one request under way.
 struct Client {
     connections: Vec<TcpStream>,
-    running: Option<PathBuf>,
+    server: Server,
     started: Instant,
 }
 
 impl Client {
-    fn connect(server: &Server) -> io::Result<Self> {
+    fn connect(server: Server) -> io::Result<Self> {
         let connect = |_| {
             let stream = TcpStream::connect(server.address)?;
             stream.set_nodelay(true)?;
@@ -231,7 +238,7 @@ impl Client {
         let connections = (0..CONNECTIONS).map(connect).collect::<io::Result<_>>()?;
         Ok(Self {
             connections,
-            running: server.running.clone(),
+            server,
             started: Instant::now(),
         })
     }
@@ -239,6 +246,7 @@ impl Client {
     /// Returns how long the server was running by now; where nobody tells, how much time has passed.
     fn clock(&self) -> Duration {
         let told = self
+            .server
             .running
             .as_ref()
             .and_then(|path| std::fs::read_to_string(path).ok());

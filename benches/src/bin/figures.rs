@@ -12,8 +12,9 @@ use limiter_benches::workload::Workload;
 use limiter_benches::{child, resident, shared_figures};
 
 const ROUNDS: usize = 9;
-/// Short turns, and many of them: what a host takes away meanwhile hits some of the rounds, not the median.
+/// What depends on where in memory things lie differs from setup to setup.
 const WEB_SETUPS: usize = 20;
+/// Short turns, and many of them: what a host takes away meanwhile hits some of the rounds, not the median.
 const WEB_ROUNDS: usize = 75;
 
 /// Measures all areas, or those that are named: `memory`, `axum`, `redis`.

@@ -46,9 +46,6 @@ impl Own {
     /// Tells the client how it stands, if that is all there is to do.
     #[inline]
     pub(crate) fn tell<R, E>(&mut self, result: &mut Result<Response<R>, E>) {
-        if matches!(self, Self::Nothing) {
-            return;
-        }
         if let (Self::Told(fields), Ok(response)) = (mem::take(self), result) {
             fields.write(response.status(), response.headers_mut());
         }

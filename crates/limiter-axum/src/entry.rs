@@ -11,7 +11,7 @@ use crate::response_future::Check;
 use crate::settings::{Gate, Settings};
 use crate::{HttpRequest, Rejection, Undecided};
 
-/// What becomes of a request when it comes in. All that is not common is in a box: this is returned in registers.
+/// What becomes of a request when it comes in. Small: what is not common is in a box.
 pub(crate) enum Entry {
     /// It goes on, charged.
     Charged(Own),
@@ -40,6 +40,8 @@ pub(crate) struct Asked {
 
 impl Settings {
     /// Lets a request in or turns it away; `only` is the limit that stands in for the table of routes.
+    ///
+    /// Without rules this is the short way of [`gate`](Self::gate), and must agree with it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         request: &HttpRequest<'_>,

@@ -36,7 +36,7 @@ pub struct HttpRequest<'a> {
 }
 
 impl<'a> HttpRequest<'a> {
-    /// Shows the head of a request to key resolvers.
+    /// Shows the head of a request that was taken apart to key resolvers.
     #[must_use]
     pub const fn new(parts: &'a Parts) -> Self {
         Self {
@@ -48,9 +48,10 @@ impl<'a> HttpRequest<'a> {
         }
     }
 
-    /// Shows the head of a request that stays as it is.
+    /// Shows the head of a request to key resolvers. The request stays as it is.
+    #[must_use]
     #[inline]
-    pub(crate) fn of<B>(request: &'a Request<B>) -> Self {
+    pub fn of<B>(request: &'a Request<B>) -> Self {
         Self {
             method: request.method(),
             uri: request.uri(),

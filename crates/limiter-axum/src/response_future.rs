@@ -126,14 +126,14 @@ type StepOf<S, B, R> = Step<
 >;
 
 /// What a service answers.
-type Answer<S, R, B> = Poll<Result<Response<R>, <S as Service<Request<B>>>::Error>>;
+type Answer<S, B, R> = Poll<Result<Response<R>, <S as Service<Request<B>>>::Error>>;
 
 /// Goes on with a request: nearly always, all there is to do is to wait for the response.
 #[inline]
 fn poll_step<S, B, R>(
     mut step: Pin<&mut StepOf<S, B, R>>,
     context: &mut Context<'_>,
-) -> Answer<S, R, B>
+) -> Answer<S, B, R>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: RejectionBody,
@@ -158,9 +158,9 @@ where
 #[inline(never)]
 fn served<S, B, R>(
     mut step: Pin<&mut StepOf<S, B, R>>,
-    mut polled: Answer<S, R, B>,
+    mut polled: Answer<S, B, R>,
     context: &mut Context<'_>,
-) -> Answer<S, R, B>
+) -> Answer<S, B, R>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: RejectionBody,
@@ -182,7 +182,7 @@ where
 fn poll_detour<S, B, R>(
     mut step: Pin<&mut StepOf<S, B, R>>,
     context: &mut Context<'_>,
-) -> Answer<S, R, B>
+) -> Answer<S, B, R>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: RejectionBody,
@@ -199,10 +199,11 @@ where
                 return Poll::Pending;
             };
             charges.write(&refund.settings, &mut result);
+            step.set(Step::Answered { result: None });
             Poll::Ready(result)
         }
         StepProjection::Answered { result } => result.take().map_or(Poll::Pending, Poll::Ready),
-        StepProjection::Serving { .. } => Poll::Pending,
+        StepProjection::Serving { .. } => poll_step::<S, B, R>(step, context),
     }
 }
 

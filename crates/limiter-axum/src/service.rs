@@ -60,16 +60,15 @@ where
                 let passage = Passage::new(Arc::clone(&self.settings), false, grpc);
                 ResponseFuture::serve(self.inner.call(request), passage, own)
             }
-            uncommon => self.call_uncommon(uncommon, request, grpc),
+            other => self.call_otherwise(other, request, grpc),
         }
     }
 }
 
 impl<S> RateLimitService<S> {
-    /// Lets a request go on without a charge, turns it away, or waits for the limiter.
-    #[cold]
+    /// Does what is left if a request is not just let go on: that way stays short without it.
     #[inline(never)]
-    fn call_uncommon<B, R>(
+    fn call_otherwise<B, R>(
         &mut self,
         entry: Entry,
         request: Request<B>,

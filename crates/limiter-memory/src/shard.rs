@@ -1,6 +1,6 @@
 //! [`Shard`]: a part of the keys, decided one at a time.
 
-use limiter_core::math::BucketState;
+use limiter_core::math::{BucketDecision, BucketState};
 use limiter_core::{BucketRule, Plan, PlanName, StoreError, Timestamp};
 
 use crate::counters::Counters;
@@ -81,30 +81,30 @@ impl Shard {
         Ok(answer)
     }
 
-    /// Runs `step` on a token bucket, if all there is under `key` is a state of it, charged at its present rate, and keeps the state
-    /// that it returns, if any; else `None`, and nothing is done. What [`run`](Self::run) does, in a fraction of the time: nearly all
-    /// calls are of this kind.
+    /// Decides a request under one token bucket, if all there is under `key` is a state of it, charged at its present
+    /// rate; else `None`, and nothing is done. What [`run`](Self::run) does, in a fraction of the time: nearly all calls
+    /// are of this kind.
     #[inline]
-    pub(crate) fn run_on_bucket<R>(
+    pub(crate) fn decide_bucket(
         &mut self,
         key: Fingerprint,
         name: &PlanName,
         rule: &BucketRule,
         now: Timestamp,
-        step: impl FnOnce(Option<BucketState>) -> (R, Option<BucketState>),
-    ) -> Option<R> {
+        decide: impl FnOnce(Option<BucketState>) -> BucketDecision,
+    ) -> Option<BucketDecision> {
         let slot = self.table.slot_of(key)?;
         let entry = entry_in(slot);
         let origin = self.keeper.origin_of_bucket(entry, name, rule)?;
         let live = entry.expires_at_us() > now.as_micros();
         let state = live.then(|| entry.bucket(rule.rate())).flatten();
-        let (answer, state) = step(state);
-        if let Some(state) = state {
+        let decision = decide(state);
+        if let Some(state) = decision.state {
             let entry = Entry::of_bucket(&state, origin);
             set_entry(slot, entry);
             self.note(entry.expires_at_us());
         }
-        Some(answer)
+        Some(decision)
     }
 
     /// Forgets the states of `plans` under one key.

@@ -115,9 +115,8 @@ impl MemoryStore {
         let (mut shard, key, now) = self.open(key);
         if let [plan] = plans
             && let Limit::TokenBucket(rule) = plan.limit()
-            && let Some(decision) = shard.run_on_bucket(key, plan.name(), rule, now, |state| {
-                let decision = BucketDecision::make(rule, state, now, cost);
-                (decision, decision.state)
+            && let Some(decision) = shard.decide_bucket(key, plan.name(), rule, now, |state| {
+                BucketDecision::make(rule, state, now, cost)
             })
         {
             self.close(shard, now);
@@ -342,11 +341,10 @@ impl InProcessRepository for MemoryStore {
             return false;
         };
         let (mut shard, key, now) = self.open(key);
-        let spent = shard.run_on_bucket(key, plan.name(), rule, now, |state| {
-            let state = rule.spend_if_plenty(state.as_ref(), now, cost);
-            (state.is_some(), state)
+        let decision = shard.decide_bucket(key, plan.name(), rule, now, |state| {
+            BucketDecision::make_if_plenty(rule, state, now, cost)
         });
-        let spent = spent == Some(true);
+        let spent = decision.is_some_and(|decision| decision.admits);
         if spent {
             self.close(shard, now);
         }

@@ -85,22 +85,29 @@ proptest! {
     #[test]
     fn prop_what_is_spent_of_plenty_is_what_is_spent(
         shadow in any::<bool>(),
-        calls in proptest::collection::vec((0..2_usize, 0..3_000_u64, 1..5_u32), 1..60),
+        calls in proptest::collection::vec((0..2_usize, 0..2_usize, -1_500..3_000_i64, 1..5_u32), 1..60),
     ) {
         let ((in_full, its_clock), (quick, clock)) = (store(100), store(100));
-        let gold = plan("gold", "3/s burst 7");
-        let gold = if shadow { gold.in_shadow() } else { gold };
-        let (plans, users) = ([gold], [key("ada"), key("bob")]);
-        for (user, step_ms, units) in calls {
-            its_clock.advance(Duration::from_millis(step_ms));
-            clock.advance(Duration::from_millis(step_ms));
-            let (user, cost) = (&users[user], cost(units));
-            let verdict = in_full.try_acquire_sync(user, &plans, cost).unwrap();
-            let (admitted, of_plenty) = spend(&quick, user, &plans[0], cost);
+        // The plan changes its capacity now and then, and keeps its rate.
+        let plans = ["3/s burst 7", "3/s burst 4"].map(|limit| {
+            let gold = plan("gold", limit);
+            if shadow { gold.in_shadow() } else { gold }
+        });
+        let users = [key("ada"), key("bob")];
+        for (user, of_plan, step_ms, units) in calls {
+            for clock in [&its_clock, &clock] {
+                let step = Duration::from_millis(step_ms.unsigned_abs());
+                if step_ms < 0 { clock.step_back(step) } else { clock.advance(step) }
+            }
+            let (user, plan, cost) = (&users[user], &plans[of_plan], cost(units));
+            let verdict = in_full.try_acquire_sync(user, std::slice::from_ref(plan), cost).unwrap();
+            let (admitted, of_plenty) = spend(&quick, user, plan, cost);
             prop_assert_eq!(admitted, verdict.admitted);
             prop_assert!(!of_plenty || verdict.plans[0].admits && verdict.plans[0].remaining > 0);
             for user in &users {
-                let look = |store: &MemoryStore| store.peek_sync(user, &plans, Cost::ONE).unwrap();
+                let look = |store: &MemoryStore| {
+                    store.peek_sync(user, std::slice::from_ref(plan), Cost::ONE).unwrap()
+                };
                 prop_assert_eq!(look(&quick), look(&in_full));
             }
         }

@@ -317,12 +317,12 @@ async fn a_plan_that_is_charged_twice_is_told_once_and_as_it_is_tightest() {
 /// Whether the outer layer tells of its plan or not: who comes back after 2 seconds would be denied by it.
 #[tokio::test]
 async fn the_longest_wait_stays_whatever_the_style_of_the_layers() {
-    for style in [
-        HeaderStyle::Off,
-        HeaderStyle::Draft11,
-        HeaderStyle::Legacy(LegacyReset::Seconds),
-    ] {
-        let bench = Bench::new(&[("inner", "1/2s"), ("outer", "fixed 2/50s")]);
+    let legacy = HeaderStyle::Legacy(LegacyReset::Seconds);
+    for (style, outer) in [HeaderStyle::Off, HeaderStyle::Draft11, legacy]
+        .into_iter()
+        .flat_map(|style| ["fixed 2/50s", "1/50s burst 2"].map(|outer| (style.clone(), outer)))
+    {
+        let bench = Bench::new(&[("inner", "1/2s"), ("outer", outer)]);
         let outer = bench.builder().limit(RateLimit::plan("outer"));
         let outer = outer.headers(style.clone()).build().unwrap();
         let router = hello(bench.by_ip(RateLimit::plan("inner"))).layer(outer);

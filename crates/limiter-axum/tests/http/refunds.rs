@@ -8,7 +8,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use futures_util::FutureExt;
 use http::StatusCode;
-use limiter_axum::{ClientIp, Limits, RateLimit, RateLimitLayer, Receipt, Rejection};
+use limiter_axum::{ClientIp, HeaderStyle, Limits, RateLimit, RateLimitLayer, Receipt, Rejection};
 use limiter_core::{
     Charge, CheckError, Cost, Decision, DefaultRateLimiter, Key, PlanName, RateLimiter, StoreError,
 };
@@ -54,6 +54,21 @@ async fn answered(bench: &Bench) -> (Limits, Receipt) {
     let response = send(&url).await;
     assert_eq!(short(response.headers(), "ratelimit"), "rows r=6 t=2160");
     sent.recv().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_failure_is_given_back_whatever_the_style() {
+    for style in [HeaderStyle::Off, HeaderStyle::Draft11] {
+        let bench = bench();
+        let layer = bench.builder().limit(rows(4).refund_failures());
+        let layer = layer.headers(style).build().unwrap();
+        let fail = async || StatusCode::INTERNAL_SERVER_ERROR;
+        let url = serve(Router::new().route("/", post(fail)).layer(layer)).await;
+        for _ in 0..4 {
+            assert_eq!(send(&url).await.status(), 500);
+            assert_eq!(left(&bench, "rows").await, 10);
+        }
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,38 @@ impl BucketDecision {
     #[must_use]
     #[inline]
     pub fn make(rule: &BucketRule, state: Option<BucketState>, now: Timestamp, cost: Cost) -> Self {
-        let admits = rule.admits(state.as_ref(), now, cost);
+        Self::spend_if(
+            rule.admits(state.as_ref(), now, cost),
+            rule,
+            state,
+            now,
+            cost,
+        )
+    }
+
+    /// Decides as [`make`](Self::make) does, and charges as it does, if at least one token stays; else nothing is charged.
+    #[must_use]
+    #[inline]
+    pub fn make_if_plenty(
+        rule: &BucketRule,
+        state: Option<BucketState>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Self {
+        let one_more = cost.get().checked_add(1).map(Cost::new);
+        let is_plenty =
+            matches!(one_more, Some(Ok(one_more)) if rule.admits(state.as_ref(), now, one_more));
+        Self::spend_if(is_plenty, rule, state, now, cost)
+    }
+
+    #[inline]
+    fn spend_if(
+        admits: bool,
+        rule: &BucketRule,
+        state: Option<BucketState>,
+        now: Timestamp,
+        cost: Cost,
+    ) -> Self {
         let state = if admits {
             Some(rule.spend(state.as_ref(), now, cost))
         } else {
@@ -85,10 +116,11 @@ mod tests {
                 now = now.saturating_add_signed(step_us);
                 let (at, cost) = (Timestamp::from_micros(now).unwrap(), Cost::new(cost).unwrap());
                 let decision = BucketDecision::make(rule, state, at, cost);
-                let plenty = rule.spend_if_plenty(state.as_ref(), at, cost);
+                let plenty = BucketDecision::make_if_plenty(rule, state, at, cost);
                 let chain = decide(slice::from_ref(&plan), &mut states, at, cost, Draw::LOWEST);
                 let one_stays = decision.admits && chain.plans[0].remaining > 0;
-                prop_assert_eq!(plenty, decision.state.filter(|_| one_stays));
+                let kept = if one_stays { decision.state } else { state };
+                prop_assert_eq!((plenty.admits, plenty.state), (one_stays, kept));
                 prop_assert_eq!(decision.verdict(&plan, rule, at, cost), chain);
                 state = decision.state;
                 prop_assert_eq!(state.map(State::TokenBucket), states[0].clone());

@@ -87,20 +87,6 @@ impl BucketState {
 }
 
 impl BucketRule {
-    /// Returns the bucket after `cost` was spent from it, if it holds at least one token more than that.
-    #[must_use]
-    #[inline]
-    pub fn spend_if_plenty(
-        &self,
-        state: Option<&BucketState>,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Option<BucketState> {
-        let one_more = Cost::new(cost.get().checked_add(1)?).ok()?;
-        self.admits(state, now, one_more)
-            .then(|| self.spend(state, now, cost))
-    }
-
     #[inline]
     pub(crate) fn admits(&self, state: Option<&BucketState>, now: Timestamp, cost: Cost) -> bool {
         match state {

@@ -63,9 +63,9 @@ pub trait RateLimiter: Send + Sync {
         None
     }
 
-    /// Spends `cost` under `key`, if every one of `plans` has at least one unit more than that and it never waits, and says no more
-    /// than that it did: for callers who need to know no more of what is allowed. If it returns `false` it has changed nothing, and
-    /// [`check`](Self::check) decides.
+    /// Spends `cost` under `key` and says no more than that it did, if to find out never waits, every one of `plans` has at least one
+    /// unit more than that, and no observer has to see a decision: for callers who need not know how the plans stand. If it returns
+    /// `false` it has changed nothing, and [`check`](Self::check) decides.
     ///
     /// Unless implemented, it returns `false`.
     fn spend_if_plenty(&self, _key: &Key, _plans: &[PlanName], _cost: Cost) -> bool {
