@@ -64,9 +64,16 @@ async fn a_failure_is_given_back_whatever_the_style() {
         let layer = layer.headers(style).build().unwrap();
         let fail = async || StatusCode::INTERNAL_SERVER_ERROR;
         let url = serve(Router::new().route("/", post(fail)).layer(layer)).await;
+        // Somebody whom the store knows, and has plenty for.
+        let (user, plans) = (
+            Key::new("127.0.0.1").unwrap(),
+            [PlanName::new("rows").unwrap()],
+        );
+        let spent = bench.limiter.check(&user, &plans, Cost::ONE).await;
+        assert!(spent.unwrap().is_allowed());
         for _ in 0..4 {
             assert_eq!(send(&url).await.status(), 500);
-            assert_eq!(left(&bench, "rows").await, 10);
+            assert_eq!(left(&bench, "rows").await, 9);
         }
     }
 }
