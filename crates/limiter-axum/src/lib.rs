@@ -16,6 +16,7 @@ mod entry;
 mod extract;
 mod headers;
 mod http_request;
+mod key_source;
 mod keys;
 mod layer;
 mod missing_key;

@@ -10,6 +10,7 @@ use limiter_core::{Key, RequestSource, UnresolvedKey};
 
 use crate::HeaderStyle;
 use crate::headers::{Fields, PolicyLine};
+use crate::key_source::KeySource;
 
 /// What a request is limited by: one or more plans, who is limited, and what the request costs.
 ///
@@ -104,10 +105,10 @@ impl RateLimit {
         if let Some(plan) = plans.iter().enumerate().find_map(twice) {
             return Err(InvalidRequest::DuplicatePlan { plan }.into());
         }
-        let (_, resolver) = keys.find(self.key.as_deref())?;
+        let (_, source) = keys.find(self.key.as_deref())?;
         Ok(CheckedLimit {
             cost: Cost::new(self.cost)?,
-            resolver: Arc::clone(resolver),
+            key: source.clone(),
             plans,
             refund_failures: self.refund_failures,
             policy_line: None,
@@ -132,7 +133,7 @@ impl RateLimit {
 pub(crate) struct CheckedLimit {
     pub(crate) plans: Vec<PlanName>,
     pub(crate) cost: Cost,
-    pub(crate) resolver: Arc<dyn KeyResolver>,
+    pub(crate) key: KeySource,
     pub(crate) refund_failures: bool,
     /// There is one if the limit is applied to many requests.
     pub(crate) policy_line: Option<PolicyLine>,
@@ -148,7 +149,7 @@ impl CheckedLimit {
 /// The keys that a layer knows: the first one, and others by name.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    resolvers: Vec<(String, Arc<dyn KeyResolver>)>,
+    sources: Vec<(String, KeySource)>,
 }
 
 /// How the first key is called.
@@ -157,34 +158,30 @@ const FIRST: &str = "default";
 impl Keys {
     pub(crate) fn new(first: impl KeyResolver + 'static) -> Self {
         Self {
-            resolvers: vec![(FIRST.to_owned(), Arc::new(first))],
+            sources: vec![(FIRST.to_owned(), KeySource::new(first))],
         }
     }
 
     /// Adds a key, or puts it in the place of the one with its name. The first key has none that could be given.
-    pub(crate) fn put(&mut self, name: String, resolver: Arc<dyn KeyResolver>) {
-        self.resolvers
+    pub(crate) fn put(&mut self, name: String, resolver: impl KeyResolver + 'static) {
+        self.sources
             .retain(|(known, _)| *known != name || known == FIRST);
-        self.resolvers.push((name, resolver));
+        self.sources.push((name, KeySource::new(resolver)));
     }
 
     /// Says whether a key was added under the name of the first one, where nobody would find it.
     pub(crate) fn hide_one(&self) -> bool {
-        let mut added = self.resolvers.iter().skip(1);
+        let mut added = self.sources.iter().skip(1);
         added.any(|(name, _)| name == FIRST)
     }
 
-    fn find(&self, name: Option<&str>) -> Result<(usize, &Arc<dyn KeyResolver>), InvalidRateLimit> {
+    fn find(&self, name: Option<&str>) -> Result<(usize, &KeySource), InvalidRateLimit> {
         let wanted = name.unwrap_or(FIRST);
-        let mut each = self.resolvers.iter().enumerate();
-        let found = each
-            .find_map(|(place, (known, resolver))| (known == wanted).then_some((place, resolver)));
+        let mut each = self.sources.iter().enumerate();
+        let found =
+            each.find_map(|(place, (known, source))| (known == wanted).then_some((place, source)));
         found.ok_or_else(|| {
-            let known: Vec<&str> = self
-                .resolvers
-                .iter()
-                .map(|(name, _)| name.as_str())
-                .collect();
+            let known: Vec<&str> = self.sources.iter().map(|(name, _)| name.as_str()).collect();
             InvalidRateLimit::UnknownKey {
                 name: wanted.chars().take(64).collect(),
                 known: known.join(", "),
@@ -198,8 +195,8 @@ impl Keys {
         &self,
         request: &dyn RequestSource,
     ) -> Vec<Result<Key, UnresolvedKey>> {
-        let resolve = |(_, resolver): &(_, Arc<dyn KeyResolver>)| resolver.resolve(request);
-        self.resolvers.iter().map(resolve).collect()
+        let resolve = |(_, source): &(_, KeySource)| source.resolve(request);
+        self.sources.iter().map(resolve).collect()
     }
 }
 

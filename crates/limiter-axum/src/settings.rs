@@ -95,7 +95,7 @@ impl Settings {
         let Some(limit) = only.or_else(|| self.limit_of(request)) else {
             return Gate::Pass(Undecided::Unlimited);
         };
-        self.gate_of_key(limit.resolver.resolve(request), limit)
+        self.gate_of_key(limit.key.resolve(request), limit)
     }
 
     #[cold]

@@ -111,6 +111,19 @@ impl DefaultRateLimiter {
         names.iter().map(|name| self.registry.find(name)).collect()
     }
 
+    /// Spends if there is plenty of a plan that the registry does not lend out.
+    #[inline(never)]
+    fn find_and_spend_if_plenty(
+        &self,
+        store: &dyn InProcessRepository,
+        key: &Key,
+        name: &PlanName,
+        cost: Cost,
+    ) -> bool {
+        let found = self.registry.find(name);
+        found.is_ok_and(|plan| store.spend_if_plenty(key, &plan, cost))
+    }
+
     /// Decides by `chain`, which was checked. Takes the limiter and the key as the caller has them, owned or borrowed, so that
     /// the future needs no other around it.
     #[expect(
@@ -295,9 +308,11 @@ impl RateLimiter for DefaultRateLimiter {
         if self.observer.is_none()
             && let [name] = plans
             && let Some(store) = self.repository.in_process()
-            && let Ok(plan) = &self.registry.find(name)
         {
-            return store.spend_if_plenty(key, plan, cost);
+            return match self.registry.lend(name) {
+                Some(plan) => store.spend_if_plenty(key, plan, cost),
+                None => self.find_and_spend_if_plenty(store, key, name, cost),
+            };
         }
         false
     }

@@ -101,6 +101,15 @@ impl PlanRegistry for InMemoryPlanRegistry {
             Some(changed) => find_in(&changed.load(), name),
         }
     }
+
+    /// Lends plans out as long as nobody has changed any.
+    fn lend(&self, name: &PlanName) -> Option<&Plan> {
+        if self.changed.get().is_some() {
+            return None;
+        }
+        let place = place_of(&self.first, name).ok()?;
+        self.first.get(place)
+    }
 }
 
 #[inline]
@@ -120,6 +129,7 @@ fn unknown(plans: &[Plan], name: &PlanName) -> UnknownPlan {
     }
 }
 
+#[inline]
 fn place_of(plans: &[Plan], name: &PlanName) -> Result<usize, usize> {
     plans.binary_search_by(|plan| plan.name().cmp(name))
 }
@@ -210,6 +220,18 @@ mod tests {
         registry.remove(&name("a"));
         let names: Vec<_> = registry.plans().iter().map(ToString::to_string).collect();
         assert_eq!(names, ["K: 5/s", "m: 1/s", "z: 1/s"]);
+    }
+
+    #[test]
+    fn plans_are_lent_out_until_one_is_changed() {
+        let registry = InMemoryPlanRegistry::new([plan("gold", "1/s"), plan("m", "2/s")]).unwrap();
+        let lent = registry.lend(&name("GOLD")).unwrap();
+        assert_eq!(*lent, plan("gold", "1/s"));
+        assert_eq!(registry.lend(&name("silver")), None);
+        registry.put(&plan("gold", "5/s"));
+        assert_eq!(registry.lend(&name("gold")), None);
+        assert_eq!(registry.find(&name("gold")).unwrap(), plan("gold", "5/s"));
+        assert_eq!(*lent, plan("gold", "1/s"), "who has it keeps it");
     }
 
     #[test]

@@ -30,7 +30,30 @@ use std::sync::Arc;
     derive(serde::Serialize, serde::Deserialize),
     serde(try_from = "String", into = "String")
 )]
-pub struct PlanName(Arc<str>);
+pub struct PlanName {
+    /// The first letters, which are all there is of most names: enough to compare them without a look at the text.
+    head: Head,
+    text: Arc<str>,
+}
+
+/// The first eight letters of a name, in lower case and zeros behind, as a number: heads are in the order of their names.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Head(u64);
+
+impl Head {
+    fn of(name: &str) -> Self {
+        let mut letters = [0; size_of::<u64>()];
+        for (place, letter) in letters.iter_mut().zip(name.bytes()) {
+            *place = letter.to_ascii_lowercase();
+        }
+        Self(u64::from_be_bytes(letters))
+    }
+
+    /// Says whether this is the whole name: there is a zero behind it.
+    const fn is_whole(self) -> bool {
+        self.0.to_be_bytes()[7] == 0
+    }
+}
 
 impl PlanName {
     /// The longest name, in bytes.
@@ -48,7 +71,10 @@ impl PlanName {
             .is_some_and(|first| first.is_ascii_alphabetic());
         let goes_on_well = bytes.all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if starts_well && goes_on_well && name.len() <= Self::MAX_LEN {
-            Ok(Self(name.into()))
+            Ok(Self {
+                head: Head::of(name),
+                text: name.into(),
+            })
         } else {
             Err(InvalidPlanName {
                 name: name.chars().take(Self::MAX_LEN).collect(),
@@ -59,7 +85,15 @@ impl PlanName {
     /// Returns the name as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Compares all letters. Not inlined: few names need it, and where names are compared the code stays short.
+    #[inline(never)]
+    fn cmp_whole(&self, other: &Self) -> Ordering {
+        let lower = |byte: u8| byte.to_ascii_lowercase();
+        let letters = self.text.bytes().map(lower);
+        letters.cmp(other.text.bytes().map(lower))
     }
 }
 
@@ -78,7 +112,7 @@ impl fmt::Display for PlanName {
 impl PartialEq for PlanName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 || self.0.eq_ignore_ascii_case(&other.0)
+        self.head == other.head && (self.head.is_whole() || self.cmp_whole(other).is_eq())
     }
 }
 
@@ -86,7 +120,7 @@ impl Eq for PlanName {}
 
 impl Hash for PlanName {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for byte in self.0.bytes() {
+        for byte in self.text.bytes() {
             state.write_u8(byte.to_ascii_lowercase());
         }
         state.write_u8(0xff);
@@ -100,12 +134,13 @@ impl PartialOrd for PlanName {
 }
 
 impl Ord for PlanName {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        if self.0 == other.0 {
-            return Ordering::Equal;
+        let by_head = self.head.cmp(&other.head);
+        if by_head.is_ne() || self.head.is_whole() {
+            return by_head;
         }
-        let lower = |byte: u8| byte.to_ascii_lowercase();
-        self.0.bytes().map(lower).cmp(other.0.bytes().map(lower))
+        self.cmp_whole(other)
     }
 }
 
@@ -159,6 +194,7 @@ pub struct InvalidPlanName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::collections::HashSet;
 
     #[test]
@@ -193,5 +229,19 @@ mod tests {
             .into();
         assert_eq!(names.len(), 1);
         assert!(PlanName::new("Alpha").unwrap() < PlanName::new("beta").unwrap());
+    }
+
+    proptest! {
+        /// Few letters and lengths about that of a head, so that names are often the same, or the same up to there.
+        #[test]
+        fn prop_names_are_in_the_order_of_their_letters_in_lower_case(
+            one in "[aA][a-bA.]{0,2}[aA]{0,8}[bB_]{0,1}",
+            other in "[aA][a-bA.]{0,2}[aA]{0,8}[bB_]{0,1}",
+        ) {
+            let (a, b) = (PlanName::new(&one).unwrap(), PlanName::new(&other).unwrap());
+            let by_letters = one.to_ascii_lowercase().cmp(&other.to_ascii_lowercase());
+            prop_assert_eq!(a.cmp(&b), by_letters);
+            prop_assert_eq!(a == b, by_letters.is_eq());
+        }
     }
 }

@@ -57,7 +57,7 @@ impl<L: HandlerLimit, S: Sync> FromRequestParts<S> for Limited<L> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let scope = scope_here()?;
+        let scope = scope_here().await?;
         let settings = &scope.settings;
         let mut limit = RateLimit::plans(L::PLANS.iter().copied()).cost(L::COST);
         if let Some(key) = L::KEY {
@@ -69,7 +69,7 @@ impl<L: HandlerLimit, S: Sync> FromRequestParts<S> for Limited<L> {
         let limit = limit.check(&settings.keys).map_err(|error| {
             settings.turned_away(Rejection::misconfigured(&error.to_string()), scope.grpc)
         })?;
-        let key = limit.resolver.resolve(&HttpRequest::new(parts));
+        let key = limit.key.resolve(&HttpRequest::new(parts));
         Ok(Self {
             receipt: Receipt::charge(&scope, key, limit).await?,
             limit: PhantomData,

@@ -89,7 +89,7 @@ impl<S: Sync> FromRequestParts<S> for Limits {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let scope = scope_here()?;
+        let scope = scope_here().await?;
         let keys = scope.settings.keys.resolve_all(&HttpRequest::new(parts));
         Ok(Self { scope, keys })
     }

@@ -3,13 +3,30 @@
 use crate::{Plan, PlanName};
 
 /// Finds plans by name.
-#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 pub trait PlanRegistry: Send + Sync {
     /// Returns the plan called `name`, case apart.
     ///
     /// # Errors
     /// [`UnknownPlan`] if there is none; it lists names that look alike.
     fn find(&self, name: &PlanName) -> Result<Plan, UnknownPlan>;
+
+    /// Returns the plan that [`find`](Self::find) would return where the registry keeps it, which saves its caller a clone. `None`
+    /// says nothing of the plan: it may be unknown, or one that the registry does not lend out, as it may change meanwhile.
+    ///
+    /// Unless implemented, it returns `None`.
+    fn lend(&self, _name: &PlanName) -> Option<&Plan> {
+        None
+    }
+}
+
+#[cfg(any(test, feature = "mock"))]
+mockall::mock! {
+    /// A [`PlanRegistry`] that answers as it is told.
+    pub PlanRegistry {}
+
+    impl PlanRegistry for PlanRegistry {
+        fn find(&self, name: &PlanName) -> Result<Plan, UnknownPlan>;
+    }
 }
 
 /// Says that no plan has a name, and which names look alike.

@@ -142,6 +142,11 @@ fn plenty_is_spent_where_nobody_has_to_see_a_decision() {
     assert!(!spends(limiter(), &["gold", "daily"], 1), "a chain");
     assert!(!spends(limiter(), &["gould"], 1), "an unknown plan");
     assert!(!spends(limiter(), &[], 1), "no plan");
+    let changed = registry();
+    changed.put(&Plan::new("gold", "20/s").unwrap());
+    let store = Arc::new(AtOnce(|_| unreachable!("nothing is decided")));
+    let limiter_of_changed = DefaultRateLimiter::new(changed, store);
+    assert!(spends(limiter_of_changed, &["gold"], 1), "a changed plan");
     let observed = limiter().with_observer(Arc::new(MockObserver::new()));
     assert!(!spends(observed, &["gold"], 1), "an observer sees all");
 }
