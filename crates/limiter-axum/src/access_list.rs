@@ -11,7 +11,7 @@ use crate::client_ip::parse_network;
 /// Addresses and keys that are never limited, or never let in.
 ///
 /// Who is denied gets 403, also if allowed as well. Addresses are those of the layer's client address, whole, not of its key.
-/// Keys are compared byte for byte with what the limit's key resolver finds.
+/// Keys are compared byte for byte with what the limit's key resolver finds; where there is no limit, the layer's own resolver.
 ///
 /// | input | answer |
 /// |---|---|
@@ -92,6 +92,10 @@ impl AccessList {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.networks.is_empty() && self.allowed_keys.is_empty() && self.denied_keys.is_empty()
+    }
+
+    pub(crate) fn denies_keys(&self) -> bool {
+        !self.denied_keys.is_empty()
     }
 
     pub(crate) fn asks_for_addresses(&self) -> bool {

@@ -129,12 +129,13 @@ impl RateLimit {
     }
 }
 
-/// A rate limit that was checked.
+/// A rate limit that was checked. In this order in memory as well: what every request needs comes first, and side by side.
+#[repr(C)]
 pub(crate) struct CheckedLimit {
-    pub(crate) plans: Vec<PlanName>,
-    pub(crate) cost: Cost,
     pub(crate) key: KeySource,
     pub(crate) refund_failures: bool,
+    pub(crate) cost: Cost,
+    pub(crate) plans: Vec<PlanName>,
     /// There is one if the limit is applied to many requests.
     pub(crate) policy_line: Option<PolicyLine>,
 }
@@ -173,6 +174,10 @@ impl Keys {
     pub(crate) fn hide_one(&self) -> bool {
         let mut added = self.sources.iter().skip(1);
         added.any(|(name, _)| name == FIRST)
+    }
+
+    pub(crate) fn first(&self) -> Option<&KeySource> {
+        self.sources.first().map(|(_, source)| source)
     }
 
     fn find(&self, name: Option<&str>) -> Result<(usize, &KeySource), InvalidRateLimit> {

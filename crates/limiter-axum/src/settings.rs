@@ -86,16 +86,27 @@ impl Settings {
         if self.skip.applies_to(request) {
             return Gate::Exempt(Undecided::Skipped);
         }
-        match self.access_of_address(request) {
-            Ok(Access::Limited) => {}
-            Ok(Access::Allowed) => return Gate::Exempt(Undecided::Allowed),
+        let of_address = match self.access_of_address(request) {
             Ok(Access::Denied) => return Gate::Reject(Rejection::forbidden()),
+            Ok(access) => access,
             Err(rejection) => return Gate::Reject(rejection),
-        }
-        let Some(limit) = only.or_else(|| self.limit_of(request)) else {
-            return Gate::Pass(Undecided::Unlimited);
         };
-        self.gate_of_key(limit.key.resolve(request), limit)
+        let limit = only.or_else(|| self.limit_of(request));
+        match (of_address, limit) {
+            (Access::Limited, Some(limit)) => self.gate_of_key(limit.key.resolve(request), limit),
+            _ if self.denies_key_of(request, limit) => Gate::Reject(Rejection::forbidden()),
+            (Access::Allowed, _) => Gate::Exempt(Undecided::Allowed),
+            _ => Gate::Pass(Undecided::Unlimited),
+        }
+    }
+
+    /// Says whether who asks is denied by key, where nobody needs the key otherwise.
+    fn denies_key_of(&self, request: &HttpRequest<'_>, limit: Option<&Arc<CheckedLimit>>) -> bool {
+        self.access.denies_keys() && {
+            let source = limit.map_or_else(|| self.keys.first(), |limit| Some(&limit.key));
+            let key = source.and_then(|source| source.resolve(request).ok());
+            key.is_some_and(|key| self.access.of_key(&key) == Access::Denied)
+        }
     }
 
     #[cold]

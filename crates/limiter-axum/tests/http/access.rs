@@ -5,7 +5,7 @@ use axum::routing::get as on_get;
 use http::Method;
 use limiter_axum::{
     AccessList, ClientIp, HeaderKeyResolver, Key, RateLimit, RateLimitLayer, RateLimitLayerBuilder,
-    TrustedProxies,
+    RouteRule, TrustedProxies,
 };
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -90,6 +90,30 @@ async fn keys_are_exempt_or_denied() {
                 .send();
             assert_eq!(response.await.unwrap().status(), status, "{key}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_denied_key_is_let_in_nowhere() {
+    let bench = Bench::new(&[("one", "1/h")]);
+    let list = AccessList::new().allow_network("127.0.0.0/8").unwrap();
+    let layer = RateLimitLayer::builder(bench.limiter.clone(), HeaderKeyResolver::new("x-api-key"))
+        .limit(RateLimit::plan("one"))
+        .routes([RouteRule::unlimited("/free")])
+        .access(list.deny_key(Key::new("leaked").unwrap()))
+        .build()
+        .unwrap();
+    let hello = || on_get(|| async { "hello" });
+    let router = Router::new().route("/", hello()).route("/free", hello());
+    let url = serve(router.layer(layer)).await;
+    for path in ["/", "/free"] {
+        let url = format!("{url}{path}");
+        for (key, status) in [("leaked", 403), ("other", 200)] {
+            let client = reqwest::Client::new();
+            let response = client.get(&url).header("x-api-key", key).send().await;
+            assert_eq!(response.unwrap().status(), status, "{key} at {path}");
+        }
+        assert_eq!(get(&url).await.status(), 200, "without a key at {path}");
     }
 }
 
