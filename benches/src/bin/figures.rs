@@ -13,9 +13,9 @@ use limiter_benches::{child, resident, shared_figures};
 
 const ROUNDS: usize = 9;
 /// What depends on where in memory things lie differs from setup to setup.
-const WEB_SETUPS: usize = 20;
+const WEB_SETUPS: usize = 75;
 /// Short turns, and many of them: what a host takes away meanwhile hits some of the rounds, not the median.
-const WEB_ROUNDS: usize = 75;
+const WEB_ROUNDS: usize = 20;
 
 /// Measures all areas, or those that are named: `memory`, `axum`, `redis`.
 fn main() -> std::io::Result<()> {

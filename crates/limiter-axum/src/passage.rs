@@ -61,8 +61,8 @@ impl Passage {
 
     /// Finds the passage that runs here, the innermost, and shares it with who asks.
     ///
-    /// The first to ask finds none. It lets go of the thread then, once, so that the layers around it, which are polled again, show
-    /// theirs. One that has shown its passage and is found by mistake for another further in is not possible: a thread that has
+    /// The first to ask finds none, and neither does who asks where there is no layer. They let go of the thread then, once, so that
+    /// the layers around them, which are polled again, show theirs. One that has shown its passage and is found by mistake for another further in is not possible: a thread that has
     /// seen that they are looked for will see it again, further in.
     pub(crate) async fn find() -> Option<Arc<Scope>> {
         let found = Self::share_here();

@@ -37,7 +37,7 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            // Nothing while it runs.
+            // Lies where extractors look while the response is polled, once anybody looks.
             passage: Option<Passage>,
             own: Own,
         },

@@ -18,9 +18,10 @@ use crate::{HttpRequest, RejectionBody};
 /// A service whose requests are limited. Made by [`RateLimitLayer`](crate::RateLimitLayer).
 #[derive(Clone)]
 pub struct RateLimitService<S> {
-    inner: S,
+    /// First, as it is cloned first: to count one more holder a processor ends all that it has begun to write, which is little then.
     settings: Arc<Settings>,
     only: Option<Arc<CheckedLimit>>,
+    inner: S,
 }
 
 impl<S> RateLimitService<S> {
@@ -30,9 +31,9 @@ impl<S> RateLimitService<S> {
         only: Option<Arc<CheckedLimit>>,
     ) -> Self {
         Self {
-            inner,
             settings,
             only,
+            inner,
         }
     }
 }

@@ -91,6 +91,9 @@ impl PlanName {
     /// Compares all letters. Not inlined: few names need it, and where names are compared the code stays short.
     #[inline(never)]
     fn cmp_whole(&self, other: &Self) -> Ordering {
+        if self.text == other.text {
+            return Ordering::Equal;
+        }
         let lower = |byte: u8| byte.to_ascii_lowercase();
         let letters = self.text.bytes().map(lower);
         letters.cmp(other.text.bytes().map(lower))
@@ -112,7 +115,7 @@ impl fmt::Display for PlanName {
 impl PartialEq for PlanName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.head == other.head && (self.head.is_whole() || self.cmp_whole(other).is_eq())
+        self.cmp(other).is_eq()
     }
 }
 

@@ -17,7 +17,8 @@ use crate::{HttpRequest, RateLimit, Rejection};
 /// and the form of the answer are that layer's, of several the innermost. The response tells how the caller stands.
 ///
 /// The layer is found on the thread that runs the extractor, inside of the layer: what goes on in a task of its own, the handler or a
-/// part of it, finds none, and the extractor answers 500 and says so. Take it out of the request before, and move it there.
+/// part of it, finds none, and the extractor answers 500 and says so. Take it out of the request before, and move it there. The first
+/// extractor of a process has its request polled once more: who polls a request only once is not answered that time.
 ///
 /// # Examples
 /// ```

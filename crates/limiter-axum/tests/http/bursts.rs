@@ -1,9 +1,13 @@
 //! Many clients at once, and one that waits as it is told.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use axum::middleware::{Next, from_fn};
 use axum::routing::get as on_get;
 use futures_util::future::join_all;
 use limiter_axum::{ClientIp, RateLimit, RateLimitLayer};
@@ -22,6 +26,8 @@ async fn admitted(url: &str, client: impl Fn() -> reqwest::Client) -> usize {
         for _ in 0..REQUESTS {
             let response = client.get(url).send().await.unwrap();
             admitted += usize::from(response.status() == 200);
+            // A connection is kept once its response is read.
+            response.bytes().await.unwrap();
         }
         admitted
     };
@@ -29,17 +35,37 @@ async fn admitted(url: &str, client: impl Fn() -> reqwest::Client) -> usize {
     join_all(clients).await.into_iter().sum()
 }
 
-fn hello(bench: &Bench) -> Router {
+/// The connections that a server has seen.
+#[derive(Clone, Default)]
+struct Connections(Arc<Mutex<HashSet<SocketAddr>>>);
+
+impl Connections {
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+fn hello(bench: &Bench, connections: &Connections) -> Router {
+    let Connections(seen) = connections.clone();
+    let note = move |ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next| {
+        seen.lock().unwrap().insert(peer);
+        next.run(request)
+    };
     Router::new()
         .route("/", on_get(|| async { "hello" }))
         .layer(bench.by_ip(RateLimit::plan("gold")))
+        .layer(from_fn(note))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_several_clients_gets_exactly_the_limit_over_http_1() {
     let bench = Bench::new(&[("gold", "10/s burst 77")]);
-    let url = serve(hello(&bench)).await;
+    let connections = Connections::default();
+    let url = serve(hello(&bench, &connections)).await;
     assert_eq!(admitted(&url, reqwest::Client::new).await, 77);
+    // A client opens one more if the last is not back yet: a few, where without keep-alive there is one for each request.
+    let opened = CLIENTS..CLIENTS * REQUESTS / 2;
+    assert!(opened.contains(&connections.count()));
     bench.clock.advance(Duration::from_secs(2));
     assert_eq!(admitted(&url, reqwest::Client::new).await, 20);
 }
@@ -47,7 +73,8 @@ async fn a_burst_of_several_clients_gets_exactly_the_limit_over_http_1() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_several_clients_gets_exactly_the_limit_over_http_2() {
     let bench = Bench::new(&[("gold", "sliding 77/min")]);
-    let url = serve(hello(&bench)).await;
+    let connections = Connections::default();
+    let url = serve(hello(&bench, &connections)).await;
     let client = || {
         let builder = reqwest::Client::builder().http2_prior_knowledge();
         builder.build().unwrap()
@@ -55,6 +82,7 @@ async fn a_burst_of_several_clients_gets_exactly_the_limit_over_http_2() {
     let version = client().get(&url).send().await.unwrap().version();
     assert_eq!(version, http::Version::HTTP_2);
     assert_eq!(admitted(&url, client).await, 76);
+    assert_eq!(connections.count(), 1 + CLIENTS, "each keeps its own");
 }
 
 /// The one test that sleeps: the system's clock is the point of it.
