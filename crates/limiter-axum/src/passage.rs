@@ -1,10 +1,7 @@
 //! [`Passage`]: one request on its way through one layer.
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 
 use crate::charge::Charge;
 use crate::scope::Scope;
@@ -26,9 +23,6 @@ pub(crate) enum Passage {
     Shared(Arc<Scope>),
 }
 
-/// Whether anybody has ever looked for a passage: where nobody does, none is shown, which every request would pay for.
-static LOOKED_FOR: AtomicBool = AtomicBool::new(false);
-
 thread_local! {
     /// The innermost passage that this thread is running.
     static HERE: Cell<Option<Passage>> = const { Cell::new(None) };
@@ -44,47 +38,20 @@ impl Passage {
         }
     }
 
-    /// Says whether extractors look for passages. Once they do it stays so.
-    #[inline]
-    pub(crate) fn is_looked_for() -> bool {
-        cfg!(feature = "axum") && LOOKED_FOR.load(Ordering::Relaxed)
-    }
-
     /// Runs what is inside of the layer: extractors find the passage meanwhile.
     #[inline]
     pub(crate) fn around<T>(passage: &mut Option<Self>, run: impl FnOnce() -> T) -> T {
+        if cfg!(not(feature = "axum")) {
+            return run();
+        }
         let passage = Cell::from_mut(passage);
         trade_places(passage);
         let _put_back = PutBack(passage);
         run()
     }
 
-    /// Finds the passage that runs here, the innermost, and shares it with who asks.
-    ///
-    /// The first to ask finds none, and neither does who asks where there is no layer. They let go of the thread then, once, so that
-    /// the layers around them, which are polled again, show theirs. One that has shown its passage and is found by mistake for another further in is not possible: a thread that has
-    /// seen that they are looked for will see it again, further in.
-    pub(crate) async fn find() -> Option<Arc<Scope>> {
-        let found = Self::share_here();
-        if found.is_some() {
-            return found;
-        }
-        LOOKED_FOR.store(true, Ordering::Relaxed);
-        let mut was_polled = false;
-        poll_fn(|context| {
-            if was_polled {
-                return Poll::Ready(());
-            }
-            was_polled = true;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-        Self::share_here()
-    }
-
     /// Shares the passage that runs here, the innermost, with who asks.
-    fn share_here() -> Option<Arc<Scope>> {
+    pub(crate) fn share_here() -> Option<Arc<Scope>> {
         let share = |here: &Cell<Option<Self>>| {
             let mut passage = here.take();
             let scope = passage.as_mut().map(Self::share);

@@ -37,7 +37,7 @@ pin_project! {
         Serving {
             #[pin]
             response: F,
-            // Lies where extractors look while the response is polled, once anybody looks.
+            // Nothing while it runs.
             passage: Option<Passage>,
             own: Own,
         },
@@ -146,18 +146,9 @@ where
     else {
         return poll_detour::<S, B, R>(step, context);
     };
-    let nothing_to_tell = matches!(own, Own::Nothing);
-    if !Passage::is_looked_for() {
-        if nothing_to_tell {
-            // Not looked at, and so not moved: it is large.
-            return response.poll(context);
-        }
-        let polled = response.poll(context);
-        return served::<S, B, R>(step, polled, context);
-    }
     let polled = Passage::around(passage, || response.poll(context));
     let is_shared = passage.as_ref().is_some_and(Passage::is_shared);
-    if nothing_to_tell && !is_shared {
+    if matches!(own, Own::Nothing) && !is_shared {
         return polled;
     }
     served::<S, B, R>(step, polled, context)

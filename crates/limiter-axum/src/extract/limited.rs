@@ -57,7 +57,7 @@ impl<L: HandlerLimit, S: Sync> FromRequestParts<S> for Limited<L> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let scope = scope_here().await?;
+        let scope = scope_here()?;
         let settings = &scope.settings;
         let mut limit = RateLimit::plans(L::PLANS.iter().copied()).cost(L::COST);
         if let Some(key) = L::KEY {

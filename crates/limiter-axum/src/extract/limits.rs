@@ -17,8 +17,7 @@ use crate::{HttpRequest, RateLimit, Rejection};
 /// and the form of the answer are that layer's, of several the innermost. The response tells how the caller stands.
 ///
 /// The layer is found on the thread that runs the extractor, inside of the layer: what goes on in a task of its own, the handler or a
-/// part of it, finds none, and the extractor answers 500 and says so. Take it out of the request before, and move it there. The first
-/// extractor of a process has its request polled once more: who polls a request only once is not answered that time.
+/// part of it, finds none, and the extractor answers 500 and says so. Take it out of the request before, and move it there.
 ///
 /// # Examples
 /// ```
@@ -90,7 +89,7 @@ impl<S: Sync> FromRequestParts<S> for Limits {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let scope = scope_here().await?;
+        let scope = scope_here()?;
         let keys = scope.settings.keys.resolve_all(&HttpRequest::new(parts));
         Ok(Self { scope, keys })
     }

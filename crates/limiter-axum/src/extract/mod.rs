@@ -15,8 +15,8 @@ pub use limits::Limits;
 pub use receipt::Receipt;
 
 /// Finds the layer around the handler.
-async fn scope_here() -> Result<Arc<Scope>, Rejection> {
-    Passage::find().await.ok_or_else(|| {
+fn scope_here() -> Result<Arc<Scope>, Rejection> {
+    Passage::share_here().ok_or_else(|| {
         let rejection = Rejection::misconfigured(
             "the handler has a rate limit, but there is no RateLimitLayer around it; put one on the router, and take what limits out of \
              the request before anything goes on in a task of its own",

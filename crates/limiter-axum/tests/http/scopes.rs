@@ -47,6 +47,21 @@ fn router() -> Router {
     Router::new().route("/", get(charge))
 }
 
+/// A limiter that never waits needs no runtime: tests may poll a request just once.
+#[test]
+fn a_request_whose_handler_charges_is_answered_at_the_first_poll() {
+    let charge = async |limits: Limits| {
+        let receipt = limits.charge(&RateLimit::plan("rows")).await;
+        receipt.map(drop)
+    };
+    let layer = RateLimitLayer::builder(bench().limiter, HeaderKeyResolver::new("x-user"));
+    let router = Router::new().route("/", get(charge));
+    let router = router.layer(layer.build().unwrap());
+    let answer = router.oneshot(request_of("ada")).now_or_never();
+    let response = answer.unwrap().unwrap();
+    assert_eq!(short(response.headers(), "ratelimit"), "rows r=9 t=3240");
+}
+
 #[tokio::test]
 async fn requests_that_take_turns_on_one_thread_are_charged_apart() {
     let by_user = HeaderKeyResolver::new("x-user");

@@ -1,5 +1,4 @@
-//! Layers in a process where no extractor ever runs, as in most services: they then show their passages to nobody. Alone in its file,
-//! and so in its process: no test here has an extractor.
+//! Layers on plain tower services, with no axum around them.
 #![cfg(test)]
 
 use std::convert::Infallible;
