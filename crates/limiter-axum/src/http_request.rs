@@ -128,7 +128,6 @@ impl RequestSource for HttpRequest<'_> {
         self.extensions.get::<Principal>().map(Principal::as_str)
     }
 
-    #[inline]
     fn peer_ip(&self) -> Option<IpAddr> {
         #[cfg(feature = "axum")]
         if let Some(ConnectInfo(peer)) = self.extensions.get::<ConnectInfo<SocketAddr>>() {

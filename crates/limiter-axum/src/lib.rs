@@ -16,7 +16,6 @@ mod entry;
 mod extract;
 mod headers;
 mod http_request;
-mod key_source;
 mod keys;
 mod layer;
 mod missing_key;

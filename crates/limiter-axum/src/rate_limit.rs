@@ -10,7 +10,6 @@ use limiter_core::{Key, RequestSource, UnresolvedKey};
 
 use crate::HeaderStyle;
 use crate::headers::{Fields, PolicyLine};
-use crate::key_source::KeySource;
 
 /// What a request is limited by: one or more plans, who is limited, and what the request costs.
 ///
@@ -105,10 +104,10 @@ impl RateLimit {
         if let Some(plan) = plans.iter().enumerate().find_map(twice) {
             return Err(InvalidRequest::DuplicatePlan { plan }.into());
         }
-        let (_, source) = keys.find(self.key.as_deref())?;
+        let (_, resolver) = keys.find(self.key.as_deref())?;
         Ok(CheckedLimit {
             cost: Cost::new(self.cost)?,
-            key: source.clone(),
+            key: Arc::clone(resolver),
             plans,
             refund_failures: self.refund_failures,
             policy_line: None,
@@ -132,7 +131,7 @@ impl RateLimit {
 /// A rate limit that was checked. In this order in memory as well: what every request needs comes first, and side by side.
 #[repr(C)]
 pub(crate) struct CheckedLimit {
-    pub(crate) key: KeySource,
+    pub(crate) key: Arc<dyn KeyResolver>,
     pub(crate) refund_failures: bool,
     pub(crate) cost: Cost,
     pub(crate) plans: Vec<PlanName>,
@@ -150,7 +149,7 @@ impl CheckedLimit {
 /// The keys that a layer knows: the first one, and others by name.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    sources: Vec<(String, KeySource)>,
+    resolvers: Vec<(String, Arc<dyn KeyResolver>)>,
 }
 
 /// How the first key is called.
@@ -159,34 +158,38 @@ const FIRST: &str = "default";
 impl Keys {
     pub(crate) fn new(first: impl KeyResolver + 'static) -> Self {
         Self {
-            sources: vec![(FIRST.to_owned(), KeySource::new(first))],
+            resolvers: vec![(FIRST.to_owned(), Arc::new(first))],
         }
     }
 
     /// Adds a key, or puts it in the place of the one with its name. The first key has none that could be given.
     pub(crate) fn put(&mut self, name: String, resolver: impl KeyResolver + 'static) {
-        self.sources
+        self.resolvers
             .retain(|(known, _)| *known != name || known == FIRST);
-        self.sources.push((name, KeySource::new(resolver)));
+        self.resolvers.push((name, Arc::new(resolver)));
     }
 
     /// Says whether a key was added under the name of the first one, where nobody would find it.
     pub(crate) fn hide_one(&self) -> bool {
-        let mut added = self.sources.iter().skip(1);
+        let mut added = self.resolvers.iter().skip(1);
         added.any(|(name, _)| name == FIRST)
     }
 
-    pub(crate) fn first(&self) -> Option<&KeySource> {
-        self.sources.first().map(|(_, source)| source)
+    pub(crate) fn first(&self) -> Option<&Arc<dyn KeyResolver>> {
+        self.resolvers.first().map(|(_, resolver)| resolver)
     }
 
-    fn find(&self, name: Option<&str>) -> Result<(usize, &KeySource), InvalidRateLimit> {
+    fn find(&self, name: Option<&str>) -> Result<(usize, &Arc<dyn KeyResolver>), InvalidRateLimit> {
         let wanted = name.unwrap_or(FIRST);
-        let mut each = self.sources.iter().enumerate();
-        let found =
-            each.find_map(|(place, (known, source))| (known == wanted).then_some((place, source)));
+        let mut each = self.resolvers.iter().enumerate();
+        let found = each
+            .find_map(|(place, (known, resolver))| (known == wanted).then_some((place, resolver)));
         found.ok_or_else(|| {
-            let known: Vec<&str> = self.sources.iter().map(|(name, _)| name.as_str()).collect();
+            let known: Vec<&str> = self
+                .resolvers
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
             InvalidRateLimit::UnknownKey {
                 name: wanted.chars().take(64).collect(),
                 known: known.join(", "),
@@ -200,8 +203,8 @@ impl Keys {
         &self,
         request: &dyn RequestSource,
     ) -> Vec<Result<Key, UnresolvedKey>> {
-        let resolve = |(_, source): &(_, KeySource)| source.resolve(request);
-        self.sources.iter().map(resolve).collect()
+        let resolve = |(_, resolver): &(_, Arc<dyn KeyResolver>)| resolver.resolve(request);
+        self.resolvers.iter().map(resolve).collect()
     }
 }
 

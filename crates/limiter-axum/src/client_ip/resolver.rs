@@ -154,12 +154,6 @@ impl ClientIp {
         }
     }
 
-    #[inline(never)]
-    fn resolve_otherwise(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
-        let address = self.address(request)?;
-        self.key(address).map_err(no_key)
-    }
-
     /// Makes the key of an address: what shares a key has the same text.
     fn key(&self, address: IpAddr) -> Result<Key, InvalidKey> {
         match address {
@@ -170,13 +164,13 @@ impl ClientIp {
 }
 
 impl KeyResolver for ClientIp {
-    #[inline]
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         // The commonest case is taken apart at once: to pass an address on costs more than all that is done with it.
         if let (ToldBy::Socket, Some(IpAddr::V4(peer))) = (&self.told_by, request.peer_ip()) {
             return Ok(peer.into());
         }
-        self.resolve_otherwise(request)
+        let address = self.address(request)?;
+        self.key(address).map_err(no_key)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -32,8 +31,8 @@ use ipnet::IpNet;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies {
-    /// Empty: any peer. Shared: a limit that a handler charges has a clone of its own.
-    networks: Arc<[IpNet]>,
+    /// Empty: any peer.
+    networks: Vec<IpNet>,
     pub(super) hops: Option<NonZeroU8>,
 }
 
@@ -63,7 +62,7 @@ impl TrustedProxies {
     pub fn hops(count: u8) -> Result<Self, InvalidProxies> {
         let hops = NonZeroU8::new(count).ok_or(InvalidProxies::NoHops)?;
         Ok(Self {
-            networks: Arc::default(),
+            networks: Vec::new(),
             hops: Some(hops),
         })
     }
@@ -94,8 +93,8 @@ impl TrustedProxies {
 
 fn parse_networks<'a>(
     networks: impl IntoIterator<Item = &'a str>,
-) -> Result<Arc<[IpNet]>, InvalidProxies> {
-    let parsed: Arc<[_]> = networks
+) -> Result<Vec<IpNet>, InvalidProxies> {
+    let parsed: Vec<_> = networks
         .into_iter()
         .map(|text| parse_network(text).ok_or_else(|| InvalidProxies::network(text)))
         .collect::<Result<_, _>>()?;
