@@ -96,7 +96,7 @@ impl RateLimitLayerBuilder {
         name: impl Into<String>,
         resolver: impl KeyResolver + 'static,
     ) -> Self {
-        self.keys.put(name.into(), resolver);
+        self.keys.put(name.into(), Arc::new(resolver));
         self
     }
 

@@ -54,7 +54,7 @@ impl Settings {
         let Some(limit) = only.or(self.first_limit.as_ref()) else {
             return self.enter_by(Gate::Pass(Undecided::Unlimited), grpc);
         };
-        match &limit.key.resolve(request) {
+        match &limit.resolver.resolve(request) {
             Ok(key) => self.ask(key, limit, grpc),
             Err(error) => self.enter_by(self.gate_of_nobody(error), grpc),
         }

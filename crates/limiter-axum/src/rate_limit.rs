@@ -107,7 +107,7 @@ impl RateLimit {
         let (_, resolver) = keys.find(self.key.as_deref())?;
         Ok(CheckedLimit {
             cost: Cost::new(self.cost)?,
-            key: Arc::clone(resolver),
+            resolver: Arc::clone(resolver),
             plans,
             refund_failures: self.refund_failures,
             policy_line: None,
@@ -131,7 +131,7 @@ impl RateLimit {
 /// A rate limit that was checked. In this order in memory as well: what every request needs comes first, and side by side.
 #[repr(C)]
 pub(crate) struct CheckedLimit {
-    pub(crate) key: Arc<dyn KeyResolver>,
+    pub(crate) resolver: Arc<dyn KeyResolver>,
     pub(crate) refund_failures: bool,
     pub(crate) cost: Cost,
     pub(crate) plans: Vec<PlanName>,
@@ -163,10 +163,10 @@ impl Keys {
     }
 
     /// Adds a key, or puts it in the place of the one with its name. The first key has none that could be given.
-    pub(crate) fn put(&mut self, name: String, resolver: impl KeyResolver + 'static) {
+    pub(crate) fn put(&mut self, name: String, resolver: Arc<dyn KeyResolver>) {
         self.resolvers
             .retain(|(known, _)| *known != name || known == FIRST);
-        self.resolvers.push((name, Arc::new(resolver)));
+        self.resolvers.push((name, resolver));
     }
 
     /// Says whether a key was added under the name of the first one, where nobody would find it.

@@ -93,7 +93,9 @@ impl Settings {
         };
         let limit = only.or_else(|| self.limit_of(request));
         match (of_address, limit) {
-            (Access::Limited, Some(limit)) => self.gate_of_key(limit.key.resolve(request), limit),
+            (Access::Limited, Some(limit)) => {
+                self.gate_of_key(limit.resolver.resolve(request), limit)
+            }
             _ if self.denies_key_of(request, limit) => Gate::Reject(Rejection::forbidden()),
             (Access::Allowed, _) => Gate::Exempt(Undecided::Allowed),
             _ => Gate::Pass(Undecided::Unlimited),
@@ -103,7 +105,7 @@ impl Settings {
     /// Says whether who asks is denied by key, where nobody needs the key otherwise.
     fn denies_key_of(&self, request: &HttpRequest<'_>, limit: Option<&Arc<CheckedLimit>>) -> bool {
         self.access.denies_keys() && {
-            let source = limit.map_or_else(|| self.keys.first(), |limit| Some(&limit.key));
+            let source = limit.map_or_else(|| self.keys.first(), |limit| Some(&limit.resolver));
             let key = source.and_then(|source| source.resolve(request).ok());
             key.is_some_and(|key| self.access.of_key(&key) == Access::Denied)
         }

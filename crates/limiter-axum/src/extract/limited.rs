@@ -69,7 +69,7 @@ impl<L: HandlerLimit, S: Sync> FromRequestParts<S> for Limited<L> {
         let limit = limit.check(&settings.keys).map_err(|error| {
             settings.turned_away(Rejection::misconfigured(&error.to_string()), scope.grpc)
         })?;
-        let key = limit.key.resolve(&HttpRequest::new(parts));
+        let key = limit.resolver.resolve(&HttpRequest::new(parts));
         Ok(Self {
             receipt: Receipt::charge(&scope, key, limit).await?,
             limit: PhantomData,
