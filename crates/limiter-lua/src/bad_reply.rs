@@ -31,6 +31,14 @@ pub enum BadReply {
     Disagrees,
 }
 
+impl BadReply {
+    /// Returns whether the reply may be one to another call: the replies on its connection are out of step then.
+    #[must_use]
+    pub const fn is_out_of_step(&self) -> bool {
+        matches!(self, Self::Malformed { .. } | Self::Disagrees)
+    }
+}
+
 impl From<BadReply> for StoreError {
     fn from(bad: BadReply) -> Self {
         match bad {

@@ -1,9 +1,10 @@
 //! [`Client`]: which adapter, and the stores that it makes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_lua::{Connections, KeyLayout};
+use limiter_lua::{Connections, KeyLayout, Node};
 use limiter_sessions::TagKey;
 
 use crate::{Attempts, Sessions, Store, timed};
@@ -36,6 +37,31 @@ impl Client {
             }
             Self::Fred => {
                 let store = fred(address, layout, deadline).with_connections(connections);
+                Arc::new(store.build().expect("a store"))
+            }
+        };
+        timed(store, deadline)
+    }
+
+    /// Makes a store that reaches nodes at other ports than they say.
+    pub fn store_with_ports(
+        self,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+        ports: HashMap<u16, u16>,
+    ) -> Store {
+        let map = move |node: Node| {
+            let port = ports.get(&node.port());
+            Node::new(node.host(), *port.unwrap_or(&node.port()))
+        };
+        let store: Store = match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_address_map(map);
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_address_map(map);
                 Arc::new(store.build().expect("a store"))
             }
         };
@@ -86,19 +112,10 @@ impl Client {
 
 /// What a user needs besides behind sentinels.
 pub const BEHIND_SENTINELS: &str = "+role";
+/// What a user needs besides in a cluster.
+pub const IN_A_CLUSTER: &str = "+cluster|slots +asking";
 /// What a user needs besides in a database other than 0.
 pub const OTHER_DATABASE: &str = "+select";
-
-impl Client {
-    /// What a user needs besides in a cluster: redis-rs follows a slot that moves.
-    #[must_use]
-    pub const fn besides_in_a_cluster(self) -> &'static str {
-        match self {
-            Self::Redis => "+cluster|slots +asking",
-            Self::Fred => "+cluster|slots",
-        }
-    }
-}
 
 fn redis_rs(
     address: &str,

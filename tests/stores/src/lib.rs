@@ -9,6 +9,7 @@
     reason = "these are tests, in a library so that several files share them"
 )]
 
+mod black_hole;
 mod client;
 mod stage;
 mod timed;
@@ -22,7 +23,8 @@ use limiter_lua::KeyLayout;
 use limiter_sessions::SessionPorts;
 use limiter_testkit::server::RedisServer;
 
-pub use client::{BEHIND_SENTINELS, Client, OTHER_DATABASE};
+pub use black_hole::BlackHole;
+pub use client::{BEHIND_SENTINELS, Client, IN_A_CLUSTER, OTHER_DATABASE};
 pub use stage::{Servers, Stage};
 pub use timed::{ends_by, in_time, timed};
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{AbusePolicy, Cost, StoreError, Tier};
 use limiter_store_tests::{
-    BEHIND_SENTINELS, Client, DEADLINE, OTHER_DATABASE, PATIENT, Stage, bucket, ends_by,
-    faults_on_clients_and_servers, key, layout, plan, recovers, spend,
+    BEHIND_SENTINELS, Client, DEADLINE, IN_A_CLUSTER, OTHER_DATABASE, PATIENT, Stage, bucket,
+    ends_by, faults_on_clients_and_servers, key, layout, plan, recovers, spend,
 };
 use limiter_testkit::rig::{PERMISSIONS, SESSION_PERMISSIONS, acl_user};
 use limiter_testkit::server::RedisServer;
@@ -210,9 +210,8 @@ fn readmes_publish_the_permissions_of_the_tests() {
             );
         }
         let besides = format!(
-            "A cluster needs `{}` as well, a server behind sentinels `{BEHIND_SENTINELS}`, a database other than 0 \
-             `{OTHER_DATABASE}`.",
-            client.besides_in_a_cluster()
+            "A cluster needs `{IN_A_CLUSTER}` as well, a server behind sentinels `{BEHIND_SENTINELS}`, a database other than 0 \
+             `{OTHER_DATABASE}`."
         );
         assert!(readme.contains(&besides), "{client:?}: {besides}");
     }
