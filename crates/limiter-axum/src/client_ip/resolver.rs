@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU8;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
@@ -11,20 +12,41 @@ use super::{TrustedProxies, address, forwarded};
 
 /// Finds the address of the client, and limits by it.
 ///
-/// The address is that of the socket's peer, unless the peer is a trusted proxy: then one named header is read, from the right
-/// over all its lines, past the proxies that are trusted. The first entry that is not trusted is the client. At the first
-/// entry that cannot be read, or after 32 trusted ones, the walk stops, and the machine that it got to counts as the client. So
-/// nothing that a client sends can change who it is. The one exception is [`TrustedProxies::hops`] without
-/// [`within`](TrustedProxies::within): then any peer is believed, and who reaches the service past the proxies is who it says.
+/// The address is that of the socket's peer, unless the peer is a trusted proxy. Then one named header is read, from the right
+/// over all its lines. What a client sends stands left of what the proxies append, so nothing that it sends changes who it is.
+/// Empty elements, such as those of `203.0.113.9,` and of an empty line, are ignored. Reading stops at the first entry that
+/// cannot be read, such as `unknown`: the machine that wrote it counts as the client.
+///
+/// With [`TrustedProxies::networks`] the first entry that is not trusted is the client:
 ///
 /// | peer | header | client |
 /// |---|---|---|
 /// | not trusted | anything | the peer |
-/// | trusted | none | the peer |
+/// | trusted | none, or an empty one | the peer |
 /// | trusted | `198.51.100.7, 203.0.113.9, <trusted>` | `203.0.113.9` |
+/// | trusted | `203.0.113.9, , <trusted>,` | `203.0.113.9` |
 /// | trusted | `198.51.100.7, unknown, <trusted>` | the trusted one that wrote `unknown` |
+/// | trusted | `198.51.100.7, unknown` | the peer, which wrote `unknown` |
 /// | trusted | 40 trusted ones | the 32nd of them, from the right |
-/// | trusted, by 2 hops | `198.51.100.7, 203.0.113.9, 10.0.0.2` | `203.0.113.9` |
+///
+/// With [`TrustedProxies::hops`] the entry at that position from the right is the client. With 3 hops:
+///
+/// | header | client | why |
+/// |---|---|---|
+/// | `198.51.100.7, 203.0.113.9, <C>, <B>` | `203.0.113.9` | the third from the right; what stands left of it is not read |
+/// | `unknown, 203.0.113.9, <C>, <B>` | `203.0.113.9` | the same |
+/// | `203.0.113.9,, <C>`, and `<B>,` on a second line | `203.0.113.9` | empty elements are not counted |
+/// | `[2001:db8::9]:4711, <C>, <B>:80` | `2001:db8::9` | ports, brackets and zones are read past |
+/// | `::ffff:203.0.113.9, <C>, <B>` | `203.0.113.9` | v4-mapped addresses are made v4 |
+/// | `198.51.100.7, unknown, <C>, <B>` | `<C>` | it wrote `unknown` |
+/// | `203.0.113.9, unknown, <B>` | `<B>` | it wrote `unknown`, and vouches for nothing further |
+/// | `203.0.113.9, <C>, unknown` | the peer | it wrote `unknown` |
+/// | `198.51.100.7, 203.0.113.9` | `203.0.113.9` | too few: who came past the outer proxies wrote all but the first from the right |
+/// | `203.0.113.9` | `203.0.113.9` | the same |
+/// | none, or an empty one | the peer | a health check, say |
+///
+/// Without [`within`](TrustedProxies::within) a count believes any peer: who reaches the service past all proxies is who it says.
+/// Who reaches it past some of them can write as many entries as are counted. Shut these ways in the network.
 ///
 /// | input | answer |
 /// |---|---|
@@ -86,7 +108,8 @@ impl ClientIp {
         Self::told_by(ToldBy::Forwarded(proxies))
     }
 
-    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it. Two lines of it are an error.
+    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it. Two lines of it are an error;
+    /// where there is none, or none that can be read, the client is the peer.
     ///
     /// # Errors
     /// [`InvalidClientIp`] if `name` is no header name.
@@ -138,12 +161,14 @@ impl ClientIp {
             ToldBy::XForwardedFor(proxies) if proxies.trusts_peer(peer) => {
                 let entries = from_the_right(request, X_FORWARDED_FOR)
                     .flat_map(|line| line.rsplit(|byte| *byte == b','))
+                    .filter(is_element)
                     .map(read);
                 Ok(walk(proxies, peer, entries))
             }
             ToldBy::Forwarded(proxies) if proxies.trusts_peer(peer) => {
                 let entries = from_the_right(request, http::header::FORWARDED.as_str())
                     .flat_map(forwarded::elements_from_the_right)
+                    .filter(is_element)
                     .map(forwarded::client_of);
                 Ok(walk(proxies, peer, entries))
             }
@@ -195,12 +220,19 @@ fn no_peer() -> UnresolvedKey {
 fn walk(
     proxies: &TrustedProxies,
     peer: IpAddr,
-    mut entries: impl Iterator<Item = Option<IpAddr>>,
+    entries: impl Iterator<Item = Option<IpAddr>>,
 ) -> IpAddr {
-    if let Some(hops) = proxies.hops {
-        let before = usize::from(hops.get()) - 1;
-        return entries.nth(before).flatten().unwrap_or(peer);
+    match proxies.hops {
+        Some(hops) => walk_by_count(hops, peer, entries),
+        None => walk_by_network(proxies, peer, entries),
     }
+}
+
+fn walk_by_network(
+    proxies: &TrustedProxies,
+    peer: IpAddr,
+    entries: impl Iterator<Item = Option<IpAddr>>,
+) -> IpAddr {
     let mut nearest = peer;
     for entry in entries.take(MOST_ENTRIES) {
         let Some(address) = entry else {
@@ -212,6 +244,30 @@ fn walk(
         }
     }
     nearest
+}
+
+fn walk_by_count(
+    hops: NonZeroU8,
+    peer: IpAddr,
+    mut entries: impl Iterator<Item = Option<IpAddr>>,
+) -> IpAddr {
+    let mut first = None;
+    let mut nearest = peer;
+    for _ in 0..hops.get() {
+        match entries.next() {
+            Some(Some(address)) => nearest = address,
+            Some(None) => return nearest,
+            // Who comes past the outer proxies writes all entries but the first: no other is sure to be a proxy's word.
+            None => return first.unwrap_or(peer),
+        }
+        first.get_or_insert(nearest);
+    }
+    nearest
+}
+
+/// Says whether an element of a list is there: empty ones are ignored (RFC 9110, section 5.6.1.2).
+fn is_element(element: &&[u8]) -> bool {
+    element.iter().any(|byte| !matches!(byte, b' ' | b'\t'))
 }
 
 /// Returns the lines of a header, the last first. Those of an HTTP request are looked at no further than they are asked for; of
