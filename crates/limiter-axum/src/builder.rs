@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use limiter_core::{KeyResolver, RateLimiter};
 
+use crate::child_limits::ChildLimits;
 use crate::complaints::Complaints;
 use crate::rate_limit::{InvalidRateLimit, Keys};
 use crate::route_rule::{InvalidRoute, RouteTable};
@@ -192,6 +193,7 @@ impl RateLimitLayerBuilder {
             on_rejection: self.on_rejection,
             on_undecided: self.on_undecided,
             complaints: Complaints::default(),
+            children: ChildLimits::default(),
         }))
     }
 }

@@ -79,14 +79,20 @@ impl RateLimitLayer {
     /// # Errors
     /// [`InvalidRateLimit`] if `limit` is not allowed.
     pub fn for_route(&self, limit: &RateLimit) -> Result<Self, InvalidRateLimit> {
+        let limit = limit.check_to_keep(&self.settings.keys)?;
+        self.settings.children.add(&limit);
         Ok(Self {
             settings: Arc::clone(&self.settings),
-            only: Some(limit.check_to_keep(&self.settings.keys)?),
+            only: Some(limit),
         })
     }
 
     /// Asks the limiter for each limit of this layer, without spending: finds unknown plans, and costs that a plan can never
     /// admit, when the service starts and not at the first request. A store that is away is no mistake of the layer.
+    ///
+    /// The limits are those of the layer, of its table of routes, and of all layers and services that
+    /// [`for_route`](Self::for_route) made of it, of its clones and of each other, as long as they exist: make the router first, and
+    /// verify then. What handlers charge by themselves is not known to the layer.
     ///
     /// # Errors
     /// [`CheckError`] for the first limit that can never be applied.
@@ -97,8 +103,7 @@ impl RateLimitLayer {
         let Ok(nobody) = Key::new("verify") else {
             return Ok(());
         };
-        let first = self.only.as_ref().or(self.settings.first_limit.as_ref());
-        for limit in first.into_iter().chain(self.settings.routes.limits()) {
+        for limit in self.settings.limits() {
             let limiter = &self.settings.limiter;
             match limiter.peek(&nobody, &limit.plans, limit.cost).await {
                 Ok(_) | Err(CheckError::Store(_)) => {}

@@ -9,6 +9,7 @@ mod attribute;
 mod builder;
 mod charge;
 mod charges;
+mod child_limits;
 mod client_ip;
 mod complaints;
 mod entry;

@@ -7,6 +7,7 @@ use http::{Method, Response};
 use limiter_core::{Key, RateLimiter, RequestSource, UnresolvedKey};
 
 use crate::access_list::Access;
+use crate::child_limits::ChildLimits;
 use crate::complaints::Complaints;
 use crate::rate_limit::{CheckedLimit, Keys};
 use crate::route_rule::{Found, RouteTable};
@@ -33,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) on_rejection: Option<OnRejection>,
     pub(crate) on_undecided: Option<OnUndecided>,
     pub(crate) complaints: Complaints,
+    pub(crate) children: ChildLimits,
 }
 
 /// Which requests are not looked at.
@@ -115,6 +117,12 @@ impl Settings {
     pub(crate) fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
         let rejection = Rejection::by_missing_key(error, self.missing_key);
         rejection.map_or(Gate::Pass(Undecided::PassedWithoutKey), Gate::Reject)
+    }
+
+    /// Returns every limit of the layer, of its table of routes and of the layers for routes.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = Arc<CheckedLimit>> {
+        let own = self.first_limit.iter().chain(self.routes.limits());
+        own.cloned().chain(self.children.in_use())
     }
 
     fn limit_of(&self, request: &HttpRequest<'_>) -> Option<&Arc<CheckedLimit>> {
