@@ -416,6 +416,22 @@ async fn a_principal_is_a_key_and_a_missing_one_follows_the_rule() {
 }
 
 #[tokio::test]
+async fn a_header_is_counted_under_its_hash() {
+    let bench = AbuseBench::new();
+    let layer = bench.builder().key(HeaderKeyResolver::new("x-device"));
+    let url = serve(site(layer.build())).await;
+    let request = reqwest::Client::new()
+        .post(&url)
+        .header("x-device", "d-4711");
+    let response = request.body("a").send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    let hash = Key::of_secret("d-4711");
+    let hash = std::str::from_utf8(hash.as_bytes()).unwrap();
+    assert_eq!(bench.count("d-4711").await, 0);
+    assert_eq!(bench.count(hash).await, 1);
+}
+
+#[tokio::test]
 async fn what_is_set_up_wrongly_says_so() {
     let log = crate::log::Log::start();
     let bench = AbuseBench::new();

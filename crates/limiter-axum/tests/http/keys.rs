@@ -12,7 +12,7 @@ use limiter_axum::{
     Key, KeyFn, KeyResolver, MissingKey, PathParameterKeyResolver, Principal, PrincipalKeyResolver,
     RateLimit, RateLimitLayer, RouteKeyResolver,
 };
-use limiter_core::UnresolvedKey;
+use limiter_core::{Cost, PlanName, RateLimiter, UnresolvedKey};
 use tower::ServiceExt;
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -82,12 +82,21 @@ async fn a_missing_key_follows_the_rule_and_is_never_shared() {
         // Garbling the key is no way out of the limit.
         let two_lines = [("x-api-key", "a"), ("x-api-key", "b")];
         assert_eq!(status(&url, &two_lines).await, 400, "{rule:?}");
-        let too_long = "x".repeat(256);
-        assert_eq!(
-            status(&url, &[("x-api-key", &too_long)]).await,
-            400,
-            "{rule:?}"
-        );
+        assert_eq!(status(&url, &[("x-api-key", "")]).await, 400, "{rule:?}");
+        let long = "x".repeat(256);
+        for expected in [200, 429] {
+            let answer = status(&url, &[("x-api-key", &long)]).await;
+            assert_eq!(answer, expected, "{rule:?}");
+        }
+        let readable = HeaderKeyResolver::new("x-api-key").readable();
+        let url = serve(hello(layer(&one(), readable, rule))).await;
+        for wrong in [&*long, ""] {
+            let answer = status(&url, &[("x-api-key", wrong)]).await;
+            assert_eq!(answer, 400, "{rule:?}");
+        }
+        let secret = HmacSecret::new([7; 32]).unwrap();
+        let hashed = HmacKeyResolver::of_header("x-api-key", &secret);
+        let url = serve(hello(layer(&one(), hashed, rule))).await;
         assert_eq!(status(&url, &[("x-api-key", "")]).await, 400, "{rule:?}");
     }
 }
@@ -269,6 +278,57 @@ fn hashed_keys_are_hmac_sha_256() {
     let nobody = HmacKeyResolver::of(HeaderKeyResolver::new("x-none"), &secret(&[7; 32]));
     let error = nobody.resolve(&HttpRequest::new(&head)).unwrap_err();
     assert!(matches!(error, UnresolvedKey::Missing { .. }));
+}
+
+/// What a caller sends as a secret is kept in no store, in none of its backups and in no list of its keys.
+#[tokio::test]
+async fn a_secret_is_stored_as_its_hash_and_only_what_is_told_to_be_readable_as_it_is() {
+    const SECRET: &str = "sk-live-4711";
+    let plain = Key::new(SECRET).unwrap();
+    let header = || HeaderKeyResolver::new("x-api-key");
+    let mac = HmacSecret::new([7; 32]).unwrap();
+    let first = |resolver: HeaderKeyResolver| {
+        let parts: [Arc<dyn KeyResolver>; 2] = [Arc::new(PrincipalKeyResolver), Arc::new(resolver)];
+        CompositeKeyResolver::first_of(parts)
+    };
+    // The second of the resolvers found it.
+    let second = |key: &Key| Key::new([&[1], key.as_bytes()].concat()).unwrap();
+    let in_path = || PathParameterKeyResolver::new("id");
+    let cases: [(Arc<dyn KeyResolver>, Key); 8] = [
+        (Arc::new(header()), Key::of_secret(SECRET)),
+        (Arc::new(header().readable()), plain.clone()),
+        (Arc::new(first(header())), second(&Key::of_secret(SECRET))),
+        (Arc::new(first(header().readable())), second(&plain)),
+        (
+            Arc::new(HmacKeyResolver::of_header("x-api-key", &mac)),
+            mac.key_of(SECRET),
+        ),
+        (
+            Arc::new(HmacKeyResolver::of(header(), &mac)),
+            mac.key_of(Key::of_secret(SECRET).as_bytes()),
+        ),
+        (Arc::new(in_path().hashed()), Key::of_secret(SECRET)),
+        (Arc::new(in_path()), plain.clone()),
+    ];
+    for (nth, (resolver, stored)) in cases.into_iter().enumerate() {
+        let bench = one();
+        let by_key = layer(&bench, resolver, MissingKey::BadRequest);
+        let hello = Router::new().route("/{id}", on_get(|| async { "hello" }));
+        let url = serve(hello.route_layer(by_key)).await;
+        let url = format!("{url}/{SECRET}");
+        let answer = status(&url, &[("x-api-key", SECRET)]).await;
+        assert_eq!(answer, 200, "case {nth}");
+        assert_eq!(left_of(&bench, &stored).await, 0, "case {nth}");
+        let left = u32::from(stored != plain);
+        assert_eq!(left_of(&bench, &plain).await, left, "case {nth}");
+    }
+}
+
+/// What is left for `key` of the one that there is.
+async fn left_of(bench: &Bench, key: &Key) -> u32 {
+    let plans = [PlanName::new("one").unwrap()];
+    let decision = bench.limiter.peek(key, &plans, Cost::ONE).await.unwrap();
+    decision.plans()[0].remaining
 }
 
 #[tokio::test]
