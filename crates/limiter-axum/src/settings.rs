@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response};
-use limiter_core::{Key, RateLimiter, RequestSource, UnresolvedKey};
+use limiter_core::{Challenge, Key, RateLimiter, RequestSource, UnresolvedKey};
 
 use crate::access_list::Access;
 use crate::child_limits::ChildLimits;
@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     /// There is more to look at than the first limit: routes, lists, or what is skipped.
     pub(crate) has_rules: bool,
     pub(crate) missing_key: MissingKey,
+    pub(crate) challenges: Vec<Challenge>,
     pub(crate) keys: Keys,
     pub(crate) routes: RouteTable,
     pub(crate) access: AccessList,
@@ -114,9 +115,17 @@ impl Settings {
     }
 
     #[cold]
-    pub(crate) fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
-        let rejection = Rejection::by_missing_key(error, self.missing_key);
-        rejection.map_or(Gate::Pass(Undecided::PassedWithoutKey), Gate::Reject)
+    pub(crate) fn gate_of_nobody(
+        &self,
+        error: &UnresolvedKey,
+        limit: &CheckedLimit,
+    ) -> Gate<'static> {
+        match Rejection::by_missing_key(error, self.missing_key) {
+            Some(rejection) => {
+                Gate::Reject(rejection.asking_for(&self.challenges, &limit.resolver))
+            }
+            None => Gate::Pass(Undecided::PassedWithoutKey),
+        }
     }
 
     /// Returns every limit of the layer, of its table of routes and of the layers for routes.
@@ -154,7 +163,7 @@ impl Settings {
     ) -> Gate<'a> {
         let key = match key {
             Ok(key) => key,
-            Err(error) => return self.gate_of_nobody(&error),
+            Err(error) => return self.gate_of_nobody(&error, limit),
         };
         match self.access.of_key(&key) {
             Access::Limited => Gate::Charge(key, limit),

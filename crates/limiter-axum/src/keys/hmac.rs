@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hmac::{Hmac, Mac};
-use limiter_core::{HeaderKeyResolver, Key, KeyResolver, RequestSource, UnresolvedKey};
+use limiter_core::{Challenge, HeaderKeyResolver, Key, KeyResolver, RequestSource, UnresolvedKey};
 use sha2::Sha256;
 
 /// Hashes the key of another resolver, or a whole header, with HMAC-SHA-256 before it leaves the process.
@@ -66,6 +66,13 @@ impl KeyResolver for HmacKeyResolver {
         match &self.hashed {
             Hashed::Key(resolver) => Ok(self.secret.key_of(resolver.resolve(request)?.as_bytes())),
             Hashed::Header(header) => Ok(self.secret.key_of(header.value(request)?)),
+        }
+    }
+
+    fn challenges(&self) -> Vec<Challenge> {
+        match &self.hashed {
+            Hashed::Key(resolver) => resolver.challenges(),
+            Hashed::Header(header) => header.challenges(),
         }
     }
 }

@@ -7,10 +7,11 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::get as on_get;
+use bytes::Bytes;
 use limiter_axum::{
-    ClientIp, CompositeKeyResolver, HeaderKeyResolver, HmacKeyResolver, HmacSecret, HttpRequest,
-    Key, KeyFn, KeyResolver, MissingKey, PathParameterKeyResolver, Principal, PrincipalKeyResolver,
-    RateLimit, RateLimitLayer, RouteKeyResolver,
+    Challenge, ClientIp, CompositeKeyResolver, EXPOSED_HEADERS, HeaderKeyResolver, HmacKeyResolver,
+    HmacSecret, HttpRequest, Key, KeyFn, KeyResolver, Limits, MissingKey, PathParameterKeyResolver,
+    Principal, PrincipalKeyResolver, RateLimit, RateLimitLayer, RouteKeyResolver, RouteRule,
 };
 use limiter_core::{Cost, PlanName, RateLimiter, UnresolvedKey};
 use tower::ServiceExt;
@@ -329,6 +330,150 @@ async fn left_of(bench: &Bench, key: &Key) -> u32 {
     let plans = [PlanName::new("one").unwrap()];
     let decision = bench.limiter.peek(key, &plans, Cost::ONE).await.unwrap();
     decision.plans()[0].remaining
+}
+
+/// RFC 9110, section 15.5.2: a 401 has a challenge.
+#[tokio::test]
+async fn a_401_asks_for_what_the_key_is_made_of() {
+    const API_KEY: &str = "ApiKey header=\"x-api-key\"";
+    let mac = HmacSecret::new([7; 32]).unwrap();
+    let header = || HeaderKeyResolver::new("x-api-key");
+    let nobody = || KeyFn::new("tenant", |_| None);
+    let either: [Arc<dyn KeyResolver>; 2] = [Arc::new(PrincipalKeyResolver), Arc::new(header())];
+    let cases: [(Arc<dyn KeyResolver>, &[&str]); 9] = [
+        (Arc::new(header()), &[API_KEY]),
+        (Arc::new(header().readable()), &[API_KEY]),
+        (
+            Arc::new(HeaderKeyResolver::new("Authorization")),
+            &["Bearer"],
+        ),
+        (Arc::new(PrincipalKeyResolver), &["Bearer"]),
+        (
+            Arc::new(HmacKeyResolver::of_header("x-api-key", &mac)),
+            &[API_KEY],
+        ),
+        (Arc::new(HmacKeyResolver::of(header(), &mac)), &[API_KEY]),
+        (
+            Arc::new(CompositeKeyResolver::first_of(either)),
+            &["Bearer", API_KEY],
+        ),
+        // Nothing in particular is asked for.
+        (Arc::new(nobody()), &["Bearer"]),
+        (
+            Arc::new(HeaderKeyResolver::new("x\r\nset-cookie: a=b")),
+            &["Bearer"],
+        ),
+    ];
+    for (resolver, expected) in cases {
+        let url = serve(hello(layer(
+            &one(),
+            resolver.clone(),
+            MissingKey::Unauthorized,
+        )))
+        .await;
+        let response = get(&url).await;
+        assert_eq!(response.status(), 401);
+        assert_eq!(challenges(&response), expected);
+        assert!(response.headers().get("set-cookie").is_none());
+        for rule in [
+            MissingKey::BadRequest,
+            MissingKey::ServerError,
+            MissingKey::Skip,
+        ] {
+            let url = serve(hello(layer(&one(), resolver.clone(), rule))).await;
+            assert_eq!(challenges(&get(&url).await), [""; 0], "{rule:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_401_asks_for_what_the_layer_says_and_a_hook_has_the_last_word() {
+    let realm = |realm: &str| Challenge::bearer().with_parameter("realm", realm).unwrap();
+    let builder = || {
+        let by_key = HeaderKeyResolver::new("x-api-key");
+        let builder = RateLimitLayer::builder(one().limiter, by_key);
+        builder
+            .limit(RateLimit::plan("one"))
+            .missing_key(MissingKey::Unauthorized)
+    };
+    let said = builder()
+        .challenge(realm("a \"b\""))
+        .challenge(Challenge::new("Basic").unwrap());
+    let url = serve(hello(said.build().unwrap())).await;
+    let expected = [r#"Bearer realm="a \"b\"""#, "Basic"];
+    assert_eq!(challenges(&get(&url).await), expected);
+
+    let empty = |status: u16| {
+        http::Response::builder()
+            .status(status)
+            .body(Bytes::new())
+            .unwrap()
+    };
+    let of_its_own = builder().on_rejection(move |_| {
+        let mut response = empty(401);
+        response
+            .headers_mut()
+            .insert("www-authenticate", "Negotiate".parse().unwrap());
+        response
+    });
+    let url = serve(hello(of_its_own.build().unwrap())).await;
+    assert_eq!(challenges(&get(&url).await), ["Negotiate"]);
+
+    let other_status = builder().on_rejection(move |_| empty(403));
+    let url = serve(hello(other_status.build().unwrap())).await;
+    assert_eq!(challenges(&get(&url).await), [""; 0]);
+
+    let made_401 = builder()
+        .missing_key(MissingKey::BadRequest)
+        .on_rejection(move |_| empty(401));
+    let url = serve(hello(made_401.build().unwrap())).await;
+    assert_eq!(
+        challenges(&get(&url).await),
+        ["ApiKey header=\"x-api-key\""]
+    );
+}
+
+/// The layer may have other keys than its first one, and its handlers may ask for them.
+#[tokio::test]
+async fn a_401_asks_for_the_key_that_the_limit_goes_by() {
+    let charge = async |limits: Limits| {
+        let limit = RateLimit::plan("one").key("user");
+        limits.charge(&limit).await.map(drop)
+    };
+    let by_key = HeaderKeyResolver::new("x-api-key");
+    let layer = RateLimitLayer::builder(one().limiter, by_key)
+        .named_key("user", PrincipalKeyResolver)
+        .missing_key(MissingKey::Unauthorized)
+        .routes([RouteRule::new("/table", RateLimit::plan("one").key("user"))])
+        .build()
+        .unwrap();
+    let first = layer.for_route(&RateLimit::plan("one")).unwrap();
+    let router = Router::new()
+        .route("/charge", on_get(charge))
+        .route("/table", on_get(|| async { "hello" }))
+        .route_layer(layer)
+        .route("/", on_get(|| async { "hello" }).route_layer(first));
+    let url = serve(router).await;
+    for (path, expected) in [
+        ("/charge", "Bearer"),
+        ("/table", "Bearer"),
+        ("/", "ApiKey header=\"x-api-key\""),
+    ] {
+        let response = get(&format!("{url}{path}")).await;
+        assert_eq!(response.status(), 401, "{path}");
+        assert_eq!(challenges(&response), [expected], "{path}");
+    }
+    // A browser shows it to scripts if CORS is told to.
+    assert!(
+        EXPOSED_HEADERS
+            .iter()
+            .any(|name| name == "www-authenticate")
+    );
+}
+
+fn challenges(response: &reqwest::Response) -> Vec<&str> {
+    let lines = response.headers().get_all("www-authenticate").iter();
+    lines.map(|line| line.to_str().unwrap()).collect()
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 /// Joins several resolvers.
 ///
@@ -110,5 +110,18 @@ impl KeyResolver for CompositeKeyResolver {
             How::AllOf => self.resolve_all(request),
             How::FirstOf => self.resolve_first(request),
         }
+    }
+
+    /// Asks for what any of the resolvers asks for.
+    fn challenges(&self) -> Vec<Challenge> {
+        let mut challenges = Vec::new();
+        for resolver in &self.resolvers {
+            for challenge in resolver.challenges() {
+                if !challenges.contains(&challenge) {
+                    challenges.push(challenge);
+                }
+            }
+        }
+        challenges
     }
 }

@@ -1,6 +1,6 @@
 //! [`HeaderKeyResolver`]: limits by a header, such as an API key.
 
-use crate::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 /// Takes the key from a header, such as `X-Api-Key`.
 ///
@@ -107,5 +107,15 @@ impl KeyResolver for HeaderKeyResolver {
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         let key = self.key_of(self.value(request)?);
         key.map_err(|cause| self.invalid(cause))
+    }
+
+    /// Asks for `Bearer` if the header is `Authorization`, and else for `ApiKey` with the name of the header.
+    fn challenges(&self) -> Vec<Challenge> {
+        if self.name.eq_ignore_ascii_case("authorization") {
+            return vec![Challenge::bearer()];
+        }
+        let api_key = Challenge::new("ApiKey");
+        let api_key = api_key.and_then(|it| it.with_parameter("header", &self.name));
+        api_key.into_iter().collect()
     }
 }

@@ -174,6 +174,29 @@ mod tests {
     }
 
     #[test]
+    fn a_resolver_asks_for_what_it_goes_by() {
+        let asked = |resolver: &dyn KeyResolver| {
+            let challenges = resolver.challenges().into_iter();
+            challenges.map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        let api_key = [r#"ApiKey header="x-api-key""#];
+        assert_eq!(asked(&header("x-api-key")), api_key);
+        assert_eq!(asked(&header("AUTHORIZATION")), ["Bearer"]);
+        assert_eq!(asked(&PrincipalKeyResolver), ["Bearer"]);
+        assert_eq!(asked(&header("x\r\nset-cookie")), [""; 0]);
+        let parts = || {
+            let principal: Arc<dyn KeyResolver> = Arc::new(PrincipalKeyResolver);
+            [header("authorization"), header("x-api-key"), principal]
+        };
+        for joined in [
+            CompositeKeyResolver::first_of(parts()),
+            CompositeKeyResolver::all_of(parts()),
+        ] {
+            assert_eq!(asked(&joined), ["Bearer", api_key[0]]);
+        }
+    }
+
+    #[test]
     fn a_shared_resolver_is_a_resolver() {
         let shared = header("x-api-key");
         let request = with_headers(&[("x-api-key", "k1")]);

@@ -1,6 +1,6 @@
 //! [`PrincipalKeyResolver`]: limits by who the caller is.
 
-use crate::{Key, KeyResolver, RequestSource, UnresolvedKey};
+use crate::{Challenge, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 /// Takes the key from the authenticated principal.
 ///
@@ -36,5 +36,9 @@ impl KeyResolver for PrincipalKeyResolver {
             what: what(),
             cause,
         })
+    }
+
+    fn challenges(&self) -> Vec<Challenge> {
+        vec![Challenge::bearer()]
     }
 }
