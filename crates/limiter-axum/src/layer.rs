@@ -13,8 +13,8 @@ use crate::{InvalidLayer, RateLimit, RateLimitLayerBuilder, RateLimitService};
 /// Limits the requests of an axum router, or of any tower service.
 ///
 /// A request that may go on is passed to the inner service. Its response tells how the caller stands, if an enforced plan decided and
-/// it is no redirection. A request that may not go on is answered here; the inner service is not called, and no body is read. The error type is the inner service's own, so nothing
-/// has to be handled. All clones share one state.
+/// it is no redirection. A request that may not go on is answered here; the inner service is not called, and no body is read. The
+/// error type is the inner service's own, so nothing has to be handled. All clones share one state.
 ///
 /// # Where to put it
 /// - `Router::layer`: all requests, those that match no route as well. Right against scanners.

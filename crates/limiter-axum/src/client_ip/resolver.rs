@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU8;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
 
 use super::{TrustedProxies, address, forwarded};
 
@@ -179,10 +179,20 @@ impl ClientIp {
         }
     }
 
-    /// Makes the key of an address: what shares a key has the same text.
-    fn key(&self, address: IpAddr) -> Result<Key, InvalidKey> {
-        match address {
-            IpAddr::V4(v4) => Ok(v4.into()),
+    /// Returns the key of a client with this address: for an operator who looks for it in the store, or puts it on a list.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_axum::{ClientIp, Key};
+    ///
+    /// let key = ClientIp::peer().key_of("2001:db8:1:2::9".parse()?);
+    /// assert_eq!(key, Key::new("2001:db8:1:2::/64")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> Key {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => v4.into(),
             IpAddr::V6(v6) => key_of_v6(v6, self.ipv6_prefix),
         }
     }
@@ -194,16 +204,7 @@ impl KeyResolver for ClientIp {
         if let (ToldBy::Socket, Some(IpAddr::V4(peer))) = (&self.told_by, request.peer_ip()) {
             return Ok(peer.into());
         }
-        let address = self.address(request)?;
-        self.key(address).map_err(no_key)
-    }
-}
-
-#[cold]
-fn no_key(cause: InvalidKey) -> UnresolvedKey {
-    UnresolvedKey::Invalid {
-        what: "client address".to_owned(),
-        cause,
+        Ok(self.key_of(self.address(request)?))
     }
 }
 
@@ -305,13 +306,14 @@ fn single(request: &dyn RequestSource, name: &HeaderName) -> Result<Option<IpAdd
     Ok(request.header(name.as_str(), 0).and_then(read))
 }
 
-fn key_of_v6(address: Ipv6Addr, bits: u8) -> Result<Key, InvalidKey> {
+fn key_of_v6(address: Ipv6Addr, bits: u8) -> Key {
     let kept = u32::from(128_u8.saturating_sub(bits));
     let mask = u128::MAX.checked_shl(kept).unwrap_or(0);
     let network = Ipv6Addr::from_bits(address.to_bits() & mask);
     let mut text = Text::EMPTY;
     let _ = write!(text, "{network}/{bits}");
-    Key::new(text.as_bytes())
+    // The text always fits.
+    Key::new(text.as_bytes()).unwrap_or_else(|_| network.octets().into())
 }
 
 /// Room for the longest address with its prefix, so that to write one allocates nothing.

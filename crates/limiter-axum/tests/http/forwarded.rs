@@ -177,6 +177,14 @@ const CASES: &[Case] = &[
     ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7"), (XFF, b"203.0.113.9"), (XFF, b"35.191.0.1")], "203.0.113.9"),
     ("fwd 2 hops", STRANGER, &[(FWD, b"for=198.51.100.7, for=203.0.113.9, for=35.191.0.1")], "203.0.113.9"),
     ("xff 2 hops within", PROXY, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.2, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"unknown, 203.0.113.9, 35.191.0.2, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"203.0.113.9,, 35.191.0.2"), (XFF, b"35.191.0.1,")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"[2001:db8:1:2::9]:4711, 35.191.0.2, 35.191.0.1:80")], "2001:db8:1:2::/64"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"::ffff:203.0.113.9, 35.191.0.2, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"203.0.113.9, 35.191.0.2, unknown")], STRANGER),
+    ("xff 3 hops", STRANGER, &[], STRANGER),
+    ("xff 3 hops", STRANGER, &[(XFF, b"")], STRANGER),
     // No entry: the peer is a health check, or a client that came past the proxies.
     ("xff 1 hop", STRANGER, &[], STRANGER),
     ("xff 2 hops", STRANGER, &[], STRANGER),
@@ -366,6 +374,14 @@ fn prefixes_and_proxies_are_checked_at_the_door() {
         let resolver = ClientIp::peer().with_ipv6_prefix(bits).unwrap();
         let key = resolver.resolve(&HttpRequest::new(&parts)).unwrap();
         assert_eq!(key.as_bytes(), expected.as_bytes());
+        assert_eq!(
+            resolver.key_of("2001:db8:1:2:3:4:5:6".parse().unwrap()),
+            key
+        );
+    }
+    for mapped in ["203.0.113.9", "::ffff:203.0.113.9"] {
+        let key = ClientIp::peer().key_of(mapped.parse().unwrap());
+        assert_eq!(key.as_bytes(), b"203.0.113.9");
     }
     assert!(TrustedProxies::networks([]).is_err());
     assert!(TrustedProxies::networks(["10.0.0.0/33"]).is_err());
