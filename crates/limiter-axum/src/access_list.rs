@@ -10,9 +10,11 @@ use crate::client_ip::parse_network;
 
 /// Addresses and keys that are never limited, or never let in.
 ///
-/// Who is denied gets 403, also if allowed as well. Addresses are those of the layer's client address, whole, not of its key.
-/// Keys are compared byte for byte with what the limit's key resolver finds; where there is no limit, the layer's own resolver. What
-/// [`HeaderKeyResolver`](crate::HeaderKeyResolver) finds is a hash: its `key_of`, or [`Key::of_secret`], makes it.
+/// Who is denied gets 403, also if allowed as well. Addresses are those of the layer's client
+/// address, whole, not of its key. Keys are compared byte for byte with what the limit's key
+/// resolver finds; where there is no limit, the layer's own resolver. What
+/// [`HeaderKeyResolver`](crate::HeaderKeyResolver) finds is a hash: its `key_of`, or
+/// [`Key::of_secret`], makes it.
 ///
 /// | input | answer |
 /// |---|---|

@@ -116,7 +116,8 @@ impl RateLimitLayerBuilder {
         self
     }
 
-    /// Sets what a 401 asks for in `WWW-Authenticate`, whatever the key resolver asks for. Said several times, each is asked for.
+    /// Sets what a 401 asks for in `WWW-Authenticate`, whatever the key resolver asks for. Said
+    /// several times, each is asked for.
     ///
     /// # Examples
     /// ```
@@ -167,7 +168,8 @@ impl RateLimitLayerBuilder {
 
     /// Answers requests that are turned away with what `answer` makes of them.
     ///
-    /// A 401 without `WWW-Authenticate` gets the layer's. `Retry-After`, the `RateLimit` fields and `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
+    /// A 401 without `WWW-Authenticate` gets the layer's. `Retry-After`, the `RateLimit` fields and
+    /// `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
     /// `Cache-Control` stay. gRPC requests are answered as gRPC in any case.
     pub fn on_rejection(
         mut self,

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::rate_limit::CheckedLimit;
 
-/// The limits of the layers that [`for_route`](crate::RateLimitLayer::for_route) made of one layer, of its clones and of each
-/// other. A limit is forgotten once no layer and no service has it any more.
+/// The limits of the layers that [`for_route`](crate::RateLimitLayer::for_route) made of one layer,
+/// of its clones and of each other. A limit is forgotten once no layer and no service has it any
+/// more.
 #[derive(Default)]
 pub(crate) struct ChildLimits(Mutex<Vec<Weak<CheckedLimit>>>);
 

@@ -12,9 +12,10 @@ use crate::{InvalidLayer, RateLimit, RateLimitLayerBuilder, RateLimitService};
 
 /// Limits the requests of an axum router, or of any tower service.
 ///
-/// A request that may go on is passed to the inner service. Its response tells how the caller stands, if an enforced plan decided and
-/// it is no redirection. A request that may not go on is answered here; the inner service is not called, and no body is read. The
-/// error type is the inner service's own, so nothing has to be handled. All clones share one state.
+/// A request that may go on is passed to the inner service. Its response tells how the caller
+/// stands, if an enforced plan decided and it is no redirection. A request that may not go on is
+/// answered here; the inner service is not called, and no body is read. The error type is the inner
+/// service's own, so nothing has to be handled. All clones share one state.
 ///
 /// # Where to put it
 /// - `Router::layer`: all requests, those that match no route as well. Right against scanners.
@@ -90,9 +91,10 @@ impl RateLimitLayer {
     /// Asks the limiter for each limit of this layer, without spending: finds unknown plans, and costs that a plan can never
     /// admit, when the service starts and not at the first request. A store that is away is no mistake of the layer.
     ///
-    /// The limits are those of the layer, of its table of routes, and of all layers and services that
-    /// [`for_route`](Self::for_route) made of it, of its clones and of each other, as long as they exist: make the router first, and
-    /// verify then. What handlers charge by themselves is not known to the layer.
+    /// The limits are those of the layer, of its table of routes, and of all layers and services
+    /// that [`for_route`](Self::for_route) made of it, of its clones and of each other, as long as
+    /// they exist: make the router first, and verify then. What handlers charge by themselves is
+    /// not known to the layer.
     ///
     /// # Errors
     /// [`CheckError`] for the first limit that can never be applied.

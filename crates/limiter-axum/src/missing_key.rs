@@ -34,7 +34,8 @@ pub enum MissingKey {
     /// Answer 400 Bad Request.
     #[default]
     BadRequest,
-    /// Answer 401 Unauthorized, and ask in `WWW-Authenticate` for what the limit goes by: right for API keys and principals.
+    /// Answer 401 Unauthorized, and ask in `WWW-Authenticate` for what the limit goes by: right for
+    /// API keys and principals.
     ///
     /// | key resolver | challenge |
     /// |---|---|

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// One challenge of `WWW-Authenticate` (RFC 9110, section 11.6.1): what a caller who has no key may send.
+/// One challenge of `WWW-Authenticate` (RFC 9110, section 11.6.1): what a caller who has no key may
+/// send.
 ///
 /// Values are quoted here, so that no text ends its parameter, adds another one or starts a line.
 ///
@@ -52,7 +53,8 @@ impl Challenge {
     /// Adds a parameter, such as `realm`.
     ///
     /// # Errors
-    /// [`InvalidChallenge`] if the name is no token or is there already, or if the value cannot be written.
+    /// [`InvalidChallenge`] if the name is no token or is there already, or if the value cannot be
+    /// written.
     pub fn with_parameter(
         mut self,
         name: impl Into<String>,

@@ -14,8 +14,9 @@ use crate::dotted::Dotted;
 /// A key is checked once, here, and never again. Two keys are the same identity only if they are the same bytes. Keys of
 /// up to 24 bytes are kept inline, so making one allocates nothing.
 ///
-/// `Debug` shows the length alone: a key is often an address or a user name, and must not reach a log. A store keeps the bytes as
-/// they are, so a secret is no key: [`Key::of_secret`] makes one that stands for it.
+/// `Debug` shows the length alone: a key is often an address or a user name, and must not reach a
+/// log. A store keeps the bytes as they are, so a secret is no key: [`Key::of_secret`] makes one
+/// that stands for it.
 ///
 /// | input | answer |
 /// |---|---|
@@ -67,11 +68,14 @@ impl Key {
         }
     }
 
-    /// Returns the key that stands for a secret, such as an API key: the first 128 bits of its SHA-256 hash.
+    /// Returns the key that stands for a secret, such as an API key: the first 128 bits of its
+    /// SHA-256 hash.
     ///
-    /// It is written in hexadecimal digits, as `printf %s "$SECRET" | sha256sum | head -c 32` prints them. Who reads the store
-    /// finds no secret that nobody can guess, such as 16 random bytes. What can be guessed, such as a short code or an e-mail
-    /// address, is found by hashing all guesses; it takes a hash with a secret of its own, as `HmacKeyResolver` of `limiter-axum`.
+    /// It is written in hexadecimal digits, as `printf %s "$SECRET" | sha256sum | head -c 32`
+    /// prints them. Who reads the store finds no secret that nobody can guess, such as 16 random
+    /// bytes. What can be guessed, such as a short code or an e-mail address, is found by hashing
+    /// all guesses; it takes a hash with a secret of its own, as `HmacKeyResolver` of
+    /// `limiter-axum`.
     ///
     /// # Examples
     /// ```

@@ -172,8 +172,8 @@ impl AbuseLayerBuilder {
         self
     }
 
-    /// Sets what a 401 of this layer asks for in `WWW-Authenticate`, whatever the key resolver asks for. Said several times, each is
-    /// asked for.
+    /// Sets what a 401 of this layer asks for in `WWW-Authenticate`, whatever the key resolver asks
+    /// for. Said several times, each is asked for.
     pub fn challenge(mut self, challenge: Challenge) -> Self {
         self.settings.challenges.push(challenge);
         self
@@ -196,8 +196,9 @@ impl AbuseLayerBuilder {
 
     /// Answers requests that are turned away with what `answer` makes of them.
     ///
-    /// A 401 without `WWW-Authenticate` gets the layer's. `Retry-After` and `Cache-Control: no-store` are added to it; a longer `Retry-After` and another `Cache-Control` stay.
-    /// gRPC requests are answered as gRPC in any case.
+    /// A 401 without `WWW-Authenticate` gets the layer's. `Retry-After` and
+    /// `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
+    /// `Cache-Control` stay. gRPC requests are answered as gRPC in any case.
     pub fn on_rejection(
         mut self,
         answer: impl Fn(&Rejection) -> Response<Bytes> + Send + Sync + 'static,

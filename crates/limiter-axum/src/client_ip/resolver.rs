@@ -12,10 +12,11 @@ use super::{TrustedProxies, address, forwarded};
 
 /// Finds the address of the client, and limits by it.
 ///
-/// The address is that of the socket's peer, unless the peer is a trusted proxy. Then one named header is read, from the right
-/// over all its lines. What a client sends stands left of what the proxies append, so nothing that it sends changes who it is.
-/// Empty elements, such as those of `203.0.113.9,` and of an empty line, are ignored. Reading stops at the first entry that
-/// cannot be read, such as `unknown`: the machine that wrote it counts as the client.
+/// The address is that of the socket's peer, unless the peer is a trusted proxy. Then one named
+/// header is read, from the right over all its lines. What a client sends stands left of what the
+/// proxies append, so nothing that it sends changes who it is. Empty elements, such as those of
+/// `203.0.113.9,` and of an empty line, are ignored. Reading stops at the first entry that cannot
+/// be read, such as `unknown`: the machine that wrote it counts as the client.
 ///
 /// With [`TrustedProxies::networks`] the first entry that is not trusted is the client:
 ///
@@ -29,7 +30,8 @@ use super::{TrustedProxies, address, forwarded};
 /// | trusted | `198.51.100.7, unknown` | the peer, which wrote `unknown` |
 /// | trusted | 40 trusted ones | the 32nd of them, from the right |
 ///
-/// With [`TrustedProxies::hops`] the entry at that position from the right is the client. With 3 hops:
+/// With [`TrustedProxies::hops`] the entry at that position from the right is the client. With 3
+/// hops:
 ///
 /// | header | client | why |
 /// |---|---|---|
@@ -45,8 +47,9 @@ use super::{TrustedProxies, address, forwarded};
 /// | `203.0.113.9` | `203.0.113.9` | the same |
 /// | none, or an empty one | the peer | a health check, say |
 ///
-/// Without [`within`](TrustedProxies::within) a count believes any peer: who reaches the service past all proxies is who it says.
-/// Who reaches it past some of them can write as many entries as are counted. Shut these ways in the network.
+/// Without [`within`](TrustedProxies::within) a count believes any peer: who reaches the service
+/// past all proxies is who it says. Who reaches it past some of them can write as many entries as
+/// are counted. Shut these ways in the network.
 ///
 /// | input | answer |
 /// |---|---|
@@ -108,8 +111,9 @@ impl ClientIp {
         Self::told_by(ToldBy::Forwarded(proxies))
     }
 
-    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it. Two lines of it are an error;
-    /// where there is none, or none that can be read, the client is the peer.
+    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it.
+    /// Two lines of it are an error; where there is none, or none that can be read, the client is
+    /// the peer.
     ///
     /// # Errors
     /// [`InvalidClientIp`] if `name` is no header name.
@@ -179,7 +183,8 @@ impl ClientIp {
         }
     }
 
-    /// Returns the key of a client with this address: for an operator who looks for it in the store, or puts it on a list.
+    /// Returns the key of a client with this address: for an operator who looks for it in the
+    /// store, or puts it on a list.
     ///
     /// # Examples
     /// ```
@@ -258,7 +263,8 @@ fn walk_by_count(
         match entries.next() {
             Some(Some(address)) => nearest = address,
             Some(None) => return nearest,
-            // Who comes past the outer proxies writes all entries but the first: no other is sure to be a proxy's word.
+            // Who comes past the outer proxies writes all entries but the first: no other is sure
+            // to be a proxy's word.
             None => return first.unwrap_or(peer),
         }
         first.get_or_insert(nearest);

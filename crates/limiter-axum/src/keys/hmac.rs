@@ -9,9 +9,10 @@ use sha2::Sha256;
 
 /// Hashes the key of another resolver, or a whole header, with HMAC-SHA-256 before it leaves the process.
 ///
-/// E-mail addresses, short codes and IP addresses never reach the store, its backups or its log then. Plain hashes, as
-/// [`HeaderKeyResolver`] makes them, would not do for these: there are few enough to try them all. The key is 32 hexadecimal digits
-/// (128 bits); [`HmacSecret::key_of`] tells operators which one.
+/// E-mail addresses, short codes and IP addresses never reach the store, its backups or its log
+/// then. Plain hashes, as [`HeaderKeyResolver`] makes them, would not do for these: there are few
+/// enough to try them all. The key is 32 hexadecimal digits (128 bits); [`HmacSecret::key_of`]
+/// tells operators which one.
 ///
 /// Another secret means other keys: to rotate it is to start all counters afresh.
 ///
@@ -42,7 +43,8 @@ enum Hashed {
 }
 
 impl HmacKeyResolver {
-    /// Hashes the key that `resolver` finds: of [`HeaderKeyResolver`] that is a hash already, which does no harm.
+    /// Hashes the key that `resolver` finds: of [`HeaderKeyResolver`] that is a hash already, which
+    /// does no harm.
     #[must_use]
     pub fn of(resolver: impl KeyResolver + 'static, secret: &HmacSecret) -> Self {
         Self {
@@ -108,7 +110,8 @@ impl HmacSecret {
         Hmac::new_from_slice(secret).map(Self).map_err(|_| refused)
     }
 
-    /// Returns the key that stands for `hashed`: for an operator who looks for it in the store, or puts it on a list.
+    /// Returns the key that stands for `hashed`: for an operator who looks for it in the store, or
+    /// puts it on a list.
     #[must_use]
     pub fn key_of(&self, hashed: impl AsRef<[u8]>) -> Key {
         let mac: [u8; 32] = self

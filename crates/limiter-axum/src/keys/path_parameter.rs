@@ -9,8 +9,9 @@ use crate::HttpRequest;
 /// The value is percent-decoded, as handlers get it: `/tenants/a%63me` and `/tenants/acme` are one key. A route without that
 /// part is a mistake of whoever set the limit up, and said so.
 ///
-/// A path is held to be no secret, as servers and proxies write it into their logs: the value reaches the store as it is. Where it
-/// is one, such as a code of an invitation, [`hashed`](Self::hashed) hides it.
+/// A path is held to be no secret, as servers and proxies write it into their logs: the value
+/// reaches the store as it is. Where it is one, such as a code of an invitation,
+/// [`hashed`](Self::hashed) hides it.
 ///
 /// # Examples
 /// ```
@@ -35,7 +36,8 @@ impl PathParameterKeyResolver {
         }
     }
 
-    /// Takes [`Key::of_secret`] of the value for the key: for a part that is a secret nobody can guess.
+    /// Takes [`Key::of_secret`] of the value for the key: for a part that is a secret nobody can
+    /// guess.
     #[must_use]
     pub const fn hashed(mut self) -> Self {
         self.hashed = true;

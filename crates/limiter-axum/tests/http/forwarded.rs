@@ -225,7 +225,8 @@ const CASES: &[Case] = &[
     ("xff 2 hops", STRANGER, &[(XFF, b"fe80::1%eth0, [::ffff:35.191.0.1]:80")], "fe80::/64"),
     ("xff 2 hops", STRANGER, &[(XFF, b"203.0.113.9, 35.191.0.1:99999")], STRANGER),
     ("fwd 2 hops", STRANGER, &[(FWD, b"for=\"[::ffff:203.0.113.9]:4711\", for=\"[2001:db8::1]\"")], "203.0.113.9"),
-    // With networks: only a peer in them is believed. The entries themselves are counted, wherever they are.
+    // With networks: only a peer in them is believed. The entries themselves are counted, wherever
+    // they are.
     ("xff 2 hops within", "::ffff:10.0.0.1", &[(XFF, b"203.0.113.9, 35.191.0.1")], "203.0.113.9"),
     ("xff 2 hops within", STRANGER, &[(XFF, b"203.0.113.9, 10.0.0.2")], STRANGER),
 ];
@@ -429,7 +430,8 @@ async fn rotating_the_header_gives_no_fresh_bucket_over_the_wire() {
     }
 }
 
-/// An entry as a proxy may write it, with the address that it tells, if it tells one. An empty one is none.
+/// An entry as a proxy may write it, with the address that it tells, if it tells one. An empty one
+/// is none.
 fn any_entry() -> impl Strategy<Value = (&'static str, Option<IpAddr>)> {
     let address = |text: &str| Some(text.parse().unwrap());
     prop_oneof![
@@ -445,7 +447,8 @@ fn any_entry() -> impl Strategy<Value = (&'static str, Option<IpAddr>)> {
     ]
 }
 
-/// Who is charged by the rules of the documentation: `entries` from the right, without the empty ones.
+/// Who is charged by the rules of the documentation: `entries` from the right, without the empty
+/// ones.
 fn by_the_rules(hops: Option<usize>, entries: &[Option<IpAddr>]) -> IpAddr {
     let peer: IpAddr = PROXY.parse().unwrap();
     let told_at = |nth: usize| {

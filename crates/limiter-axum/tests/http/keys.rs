@@ -281,7 +281,8 @@ fn hashed_keys_are_hmac_sha_256() {
     assert!(matches!(error, UnresolvedKey::Missing { .. }));
 }
 
-/// What a caller sends as a secret is kept in no store, in none of its backups and in no list of its keys.
+/// What a caller sends as a secret is kept in no store, in none of its backups and in no list of
+/// its keys.
 #[tokio::test]
 async fn a_secret_is_stored_as_its_hash_and_only_what_is_told_to_be_readable_as_it_is() {
     const SECRET: &str = "sk-live-4711";

@@ -276,7 +276,8 @@ async fn verify_covers_the_layers_of_routes_however_they_were_made() {
     let (known, unknown) = (RateLimit::plan("one"), RateLimit::plan("glod"));
     let hello = || on_get(|| async { "hello" });
 
-    // A child of the parent, of a clone, of a child that is gone, and of a parent without a limit of its own.
+    // A child of the parent, of a clone, of a child that is gone, and of a parent without a limit
+    // of its own.
     let parent = bench().by_ip(known.clone());
     parent.verify().await.unwrap();
     let child = parent.for_route(&unknown).unwrap();

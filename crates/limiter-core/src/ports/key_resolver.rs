@@ -62,7 +62,8 @@ pub trait KeyResolver: Send + Sync {
     /// [`UnresolvedKey`] if the request does not say. A resolver never makes up a key that strangers would share.
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey>;
 
-    /// Returns what a caller whose request has no key may send, for `WWW-Authenticate` of a 401. By default nothing in particular.
+    /// Returns what a caller whose request has no key may send, for `WWW-Authenticate` of a 401. By
+    /// default nothing in particular.
     fn challenges(&self) -> Vec<Challenge> {
         Vec::new()
     }

@@ -9,7 +9,8 @@ use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKe
 /// - [`all_of`](Self::all_of): every part is needed; the key is all of them (`ip + route`).
 /// - [`first_of`](Self::first_of): the first that has a key (`principal, else API key`).
 ///
-/// The parts are joined as their resolvers made them: a secret that one of them hashes stays hashed.
+/// The parts are joined as their resolvers made them: a secret that one of them hashes stays
+/// hashed.
 ///
 /// Keys of different parts never collide: each part is written with its length, and a first-of key with which resolver it
 /// came from. So a header that says `alice` is not the principal `alice`.

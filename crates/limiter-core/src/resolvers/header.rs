@@ -4,8 +4,9 @@ use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKe
 
 /// Takes the key from a header, such as `X-Api-Key`.
 ///
-/// A header is held to be a secret: what reaches the store is [`Key::of_secret`] of its value, whatever its length. An API key, a
-/// token or a cookie never stands in the store, its backups or its log. [`readable`](Self::readable) keeps the value as it is.
+/// A header is held to be a secret: what reaches the store is [`Key::of_secret`] of its value,
+/// whatever its length. An API key, a token or a cookie never stands in the store, its backups or
+/// its log. [`readable`](Self::readable) keeps the value as it is.
 ///
 /// | request | answer |
 /// |---|---|
@@ -14,8 +15,9 @@ use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKe
 /// | several lines | [`UnresolvedKey::Ambiguous`]: nobody chooses between buckets |
 /// | an empty line, or a readable one of more than 255 bytes | [`UnresolvedKey::Invalid`] |
 ///
-/// The value is taken whole: `Bearer a` and `bearer a` are two keys. Where both are authenticated as one caller, that caller would
-/// have a bucket for each spelling: limit by the principal instead.
+/// The value is taken whole: `Bearer a` and `bearer a` are two keys. Where both are authenticated
+/// as one caller, that caller would have a bucket for each spelling: limit by the principal
+/// instead.
 ///
 /// # Examples
 /// ```
@@ -54,16 +56,16 @@ impl HeaderKeyResolver {
         }
     }
 
-    /// Keeps the value as it is, byte for byte, so that it can be read in the store: for a header that is no secret, such as
-    /// `X-Tenant`.
+    /// Keeps the value as it is, byte for byte, so that it can be read in the store: for a header
+    /// that is no secret, such as `X-Tenant`.
     #[must_use]
     pub const fn readable(mut self) -> Self {
         self.readable = true;
         self
     }
 
-    /// Returns the key of requests that have `value` in the header: for an operator who looks for it in the store, or puts it on
-    /// a list.
+    /// Returns the key of requests that have `value` in the header: for an operator who looks for
+    /// it in the store, or puts it on a list.
     ///
     /// # Errors
     /// [`InvalidKey`] if no request with it has a key.
@@ -75,7 +77,8 @@ impl HeaderKeyResolver {
         }
     }
 
-    /// Returns the one line of the header, as it was sent: for resolvers that make a key of it in a way of their own.
+    /// Returns the one line of the header, as it was sent: for resolvers that make a key of it in a
+    /// way of their own.
     ///
     /// # Errors
     /// [`UnresolvedKey`] if there is none, are several, or it is empty.
@@ -109,7 +112,8 @@ impl KeyResolver for HeaderKeyResolver {
         key.map_err(|cause| self.invalid(cause))
     }
 
-    /// Asks for `Bearer` if the header is `Authorization`, and else for `ApiKey` with the name of the header.
+    /// Asks for `Bearer` if the header is `Authorization`, and else for `ApiKey` with the name of
+    /// the header.
     fn challenges(&self) -> Vec<Challenge> {
         if self.name.eq_ignore_ascii_case("authorization") {
             return vec![Challenge::bearer()];

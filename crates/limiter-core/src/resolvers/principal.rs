@@ -4,7 +4,8 @@ use crate::{Challenge, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 /// Takes the key from the authenticated principal.
 ///
-/// The name reaches the store as it is: it is who the caller is, and not what proves it. An anonymous request has no key. To limit those by something else, put this first in
+/// The name reaches the store as it is: it is who the caller is, and not what proves it. An
+/// anonymous request has no key. To limit those by something else, put this first in
 /// [`CompositeKeyResolver::first_of`](crate::CompositeKeyResolver::first_of).
 ///
 /// # Examples
