@@ -13,6 +13,7 @@ mod address;
 mod bad_reply;
 mod call;
 mod entry;
+mod escaped;
 mod fault;
 mod key_layout;
 mod manual_time;
