@@ -271,6 +271,13 @@ for i = 1, plans do
             body = state:sub(first, last - 1)
           end
         end
+        if #body > 2816 then
+          -- A changed plan has left more than 256 sub-buckets: of those, the two that leave first leave with the second.
+          local _, units_1, leaves_2, units_2 = read('>I7I4I7I4', body)
+          local both = units_1 + units_2
+          if both > 4294967295 then both, total = 4294967295, total - both + 4294967295 end
+          body = write('>I7I4', leaves_2, both) .. body:sub(23)
+        end
         after = write('>BI7I7I7', tag, seen, began, total + units) .. body .. write('>I7I4', leaves, units)
         slot = floor(leaves / 5000000)
         if tag == 0x13 then

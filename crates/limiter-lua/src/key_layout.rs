@@ -104,9 +104,9 @@ impl KeyLayout {
         name
     }
 
-    /// Returns the name of the string that keeps the attempts of `key` under the abuse policy called `policy`:
+    /// Returns the name of the hash that keeps the attempts of `key` under the abuse policy called `policy`:
     /// `<prefix>:<version>:{<encoded key>}:<policy>`, the policy in lower case. It lies in the same slot as [`name`](Self::name), and
-    /// is the name of no hash: those end with a brace.
+    /// is the name of no identity: those end with a brace.
     #[must_use]
     pub fn name_under(&self, key: &Key, policy: &PlanName) -> Vec<u8> {
         let mut name = self.name(key);

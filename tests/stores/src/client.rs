@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use limiter_lua::{Connections, KeyLayout, Node};
 use limiter_sessions::TagKey;
+use limiter_testkit::ManualClock;
 
 use crate::{Attempts, Sessions, Store, timed};
 
@@ -91,6 +92,47 @@ impl Client {
                 Arc::new(store.expect("a store"))
             }
             Self::Fred => Arc::new(fred(address, layout, deadline).build().expect("a store")),
+        }
+    }
+
+    /// Makes a store that decides by `clock`.
+    pub fn store_by(
+        self,
+        clock: ManualClock,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+    ) -> Store {
+        let store: Store = match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+        };
+        timed(store, deadline)
+    }
+
+    /// Makes a store of attempts that decides by `clock`.
+    pub fn attempts_by(
+        self,
+        clock: ManualClock,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+    ) -> Attempts {
+        match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What sliding and suppressing windows remember: sub-buckets of units, and when each leaves.
 
-use crate::limit::WindowRule;
+use crate::limit::{MAX_SUB_BUCKETS, WindowRule};
 use crate::{Cost, Timestamp};
 
 /// A log of sub-buckets, the one that leaves first in front.
@@ -126,6 +126,7 @@ impl WindowLog {
             newest.units = newest.units.saturating_add(cost.get());
             newest.leaves_at_us = leaves_at_us;
         } else {
+            log.make_room();
             log.newest_began = log.seen;
             log.sub_buckets.push(SubBucket {
                 leaves_at_us,
@@ -149,6 +150,17 @@ impl WindowLog {
         }
         self.sub_buckets.retain(|sub| sub.units > 0);
         (!self.sub_buckets.is_empty()).then_some(self)
+    }
+
+    /// Makes room for one more sub-bucket. Where a changed plan has left too many, the two that leave first become one, which
+    /// leaves with the second.
+    fn make_room(&mut self) {
+        if self.sub_buckets.len() > usize::from(MAX_SUB_BUCKETS) {
+            let first = self.sub_buckets.remove(0);
+            if let Some(second) = self.sub_buckets.first_mut() {
+                second.units = second.units.saturating_add(first.units);
+            }
+        }
     }
 
     fn drop_left(&mut self) {

@@ -82,6 +82,9 @@ impl Window {
             .map(|newest| newest.sub_bucket)
             .filter(|began| now - began < u128::from(rule.granularity_us()));
         let sub_bucket = joins.unwrap_or(now);
+        if joins.is_none() {
+            self.make_room(now);
+        }
         self.spent.push(Spent {
             units: cost,
             sub_bucket,
@@ -94,6 +97,27 @@ impl Window {
         }
         self.changed_at = now;
         self
+    }
+
+    /// There are 256 sub-buckets beside a new one at most. Else the units that leave first leave with those of the next.
+    fn make_room(&mut self, now: u128) {
+        let there = self.spent.iter().filter(|spent| spent.leaves_at > now);
+        let mut sub_buckets: Vec<_> = there.map(|spent| spent.sub_bucket).collect();
+        sub_buckets.dedup();
+        if let [first, second, rest @ ..] = sub_buckets.as_slice()
+            && rest.len() >= 255
+        {
+            let leaves_at = |sub_bucket| {
+                let mut spent = self.spent.iter();
+                spent.find(|spent| spent.sub_bucket == sub_bucket)
+            };
+            let later = leaves_at(*second).map_or(now, |spent| spent.leaves_at);
+            for spent in &mut self.spent {
+                if spent.sub_bucket == *first {
+                    (spent.sub_bucket, spent.leaves_at) = (*second, later);
+                }
+            }
+        }
     }
 
     /// The units that leave first are given back, so that what is left leaves no sooner than what was truly spent.
