@@ -107,6 +107,9 @@ impl RedisStoreBuilder {
     ///
     /// Say so behind a proxy that spreads keys over several servers by the first key of a call, such as twemproxy or Envoy: the
     /// other keys of a joint call would be kept where nobody looks for them. A Redis Cluster needs no such thing.
+    ///
+    /// Sessions then send two calls for a visit, one on the keys of its session and one on those of its address. The proxy has to
+    /// keep together what has the same text between braces: `hash_tag: "{}"` of twemproxy, `enable_hashtagging` of Envoy.
     pub const fn with_calls_apart(mut self) -> Self {
         self.settings.keeps_calls_apart = true;
         self

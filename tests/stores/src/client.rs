@@ -150,6 +150,21 @@ impl Client {
             }
         }
     }
+
+    /// Makes a store of sessions that sends every call with its own keys alone.
+    pub fn sessions_apart(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
+        let tags = TagKey::new([7; 32]).expect("a secret");
+        match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_calls_apart();
+                store.build_sessions(tags).expect("a store")
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_calls_apart();
+                store.build_sessions(tags).expect("a store")
+            }
+        }
+    }
 }
 
 /// What a user needs besides behind sentinels.

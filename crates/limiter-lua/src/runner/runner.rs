@@ -62,6 +62,12 @@ impl<D: Driver> Runner<D> {
         &self.settings.layout
     }
 
+    /// Returns whether every call is sent with its own keys alone.
+    #[cfg(feature = "sessions")]
+    pub(crate) const fn keeps_calls_apart(&self) -> bool {
+        self.settings.keeps_calls_apart
+    }
+
     /// Returns the moment to decide at, if it is not the server's own.
     #[must_use]
     pub fn manual_now(&self) -> Option<Timestamp> {

@@ -53,6 +53,12 @@ impl<D: Driver> SessionRunner<D> {
         Ok(*self.is_cluster.get_or_init(|| is_cluster))
     }
 
+    /// Returns whether the keys of a visit go in two calls, those of its session and those of its address, because they may be on
+    /// different servers: in a cluster, and behind a proxy that spreads keys.
+    async fn keeps_keys_apart(&self) -> Result<bool, StoreError> {
+        Ok(self.runner.keeps_calls_apart() || self.is_cluster().await?)
+    }
+
     /// Runs a script before the deadline of a call that began then, and reads its reply.
     async fn run<T>(
         &self,
@@ -79,7 +85,7 @@ impl<D: Driver> SessionRunner<D> {
 impl<D: Driver> SessionStore for SessionRunner<D> {
     async fn observe(&self, visit: &Visit, retention: Retention) -> Result<Observed, StoreError> {
         let began = Instant::now();
-        let is_cluster = self.is_cluster().await?;
+        let is_apart = self.keeps_keys_apart().await?;
         let call = VisitCall {
             names: self.names(),
             keys: &self.tags,
@@ -89,11 +95,11 @@ impl<D: Driver> SessionStore for SessionRunner<D> {
         };
         let place = call.tags.locator;
         let fresh = self.tags.session_id(&place, fastrand::u64(..));
-        let observe = call.observe(&fresh, !is_cluster);
+        let observe = call.observe(&fresh, !is_apart);
         let read = |reply: &[u8]| visit_call::read(reply, &place);
         let mut seen = self.run(observe, began, read).await?;
-        if is_cluster {
-            // The session has counted the visit, whatever becomes of the signals: they live on another node.
+        if is_apart {
+            // The session has counted the visit, whatever becomes of the signals: they may live on another server.
             let signals = call.signals(seen.is_new);
             let counted = self.run(signals, began, |reply| (reply == b"1").then_some(()));
             seen.in_signals = counted.await.is_ok();
