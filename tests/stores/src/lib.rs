@@ -11,6 +11,7 @@
 
 mod black_hole;
 mod client;
+mod given;
 mod stage;
 mod timed;
 
@@ -25,6 +26,7 @@ use limiter_testkit::server::RedisServer;
 
 pub use black_hole::BlackHole;
 pub use client::{BEHIND_SENTINELS, Client, IN_A_CLUSTER, OTHER_DATABASE};
+pub use given::{fred_client, fred_cluster, redis_cluster, redis_manager};
 pub use stage::{Servers, Stage};
 pub use timed::{ends_by, in_time, timed};
 
