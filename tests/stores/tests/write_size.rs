@@ -10,6 +10,9 @@ use limiter_core::{
     RateLimiterRepository, SlidingWindow, SuppressingWindow, Tier, TokenBucket, days, hours,
 };
 use limiter_lua::KeyLayout;
+use limiter_sessions::{
+    Anomaly, BotProbability, Label, Nonce, Retention, SessionPorts, Severity, Visit,
+};
 use limiter_store_tests::{Client, PATIENT, Stage, faults_on_clients_and_servers};
 use limiter_testkit::ManualClock;
 use limiter_testkit::server::RedisServer;
@@ -19,6 +22,7 @@ faults_on_clients_and_servers! {
     windows_whose_plan_changes_write_4_kb_a_call_at_most
     chains_write_4_kb_a_plan_at_most
     hammered_attempts_write_4_kb_a_call_at_most
+    visitors_write_4_kb_a_call_at_most
     denied_calls_write_nothing
 }
 
@@ -259,4 +263,47 @@ async fn hammered_attempts_write_4_kb_a_call_at_most(stage: &Stage) {
     let lifted = desk.writes(desk.store.unblock(&key, &policy)).await;
     assert!(lifted.0.expect("an answer").is_some());
     assert!(lifted.1 <= MOST, "{} bytes", lifted.1);
+}
+
+/// Everything that can be told of a visitor, and of as many sessions of one fingerprint as are listed, and more.
+async fn visitors_write_4_kb_a_call_at_most(stage: &Stage) {
+    let desk: Desk<dyn SessionPorts> = Desk::new(stage, |client, address, _| {
+        client.sessions(address, &layout(), PATIENT)
+    });
+    let fingerprint = "ab".repeat(32).parse().expect("a fingerprint");
+    let visit_from = |nth: u16| {
+        let ip = format!("2001:db8:{nth:x}::1").parse().expect("an address");
+        Visit::new(fingerprint, ip)
+            .with_bot_probability(BotProbability::from_fraction(0.123_456).expect("a part"))
+            .with_country("DE".parse().expect("a country"))
+    };
+    for nth in (0..1100).chain(0..3) {
+        let visit = visit_from(nth);
+        let (seen, bytes) = desk
+            .writes(desk.store.observe(&visit, Retention::HOUR))
+            .await;
+        let id = seen.expect("an answer").session.id;
+        assert!(bytes <= MOST, "{bytes} bytes of a visit");
+        if nth < 3 {
+            let (touched, bytes) = desk.writes(desk.store.touch(&id, Retention::HOUR)).await;
+            assert!(touched.expect("an answer").is_some() && bytes <= MOST);
+            let (ended, bytes) = desk.writes(desk.store.end(&id)).await;
+            assert!(ended.expect("an answer") && bytes <= MOST);
+        }
+    }
+    let label = Label::new(&"l".repeat(64)).expect("a label");
+    let anomaly = Anomaly::new(Severity::High, label.clone()).with_note(&"n".repeat(200));
+    let (pushed, bytes) = desk.writes(desk.store.push(&anomaly)).await;
+    pushed.expect("taken");
+    assert!(bytes <= MOST, "{bytes} bytes of an anomaly");
+    let joins = desk.store.join(&label, &fingerprint, Retention::HOUR);
+    let (joined, bytes) = desk.writes(joins).await;
+    joined.expect("taken");
+    assert!(bytes <= MOST, "{bytes} bytes of a member");
+    let nonce = Nonce::new(&"n".repeat(64)).expect("a nonce");
+    let [_, scope] = keys();
+    let uses = desk.store.consume(&scope, &nonce, Retention::HOUR);
+    let (used, bytes) = desk.writes(uses).await;
+    let _ = used.expect("an answer");
+    assert!(bytes <= MOST, "{bytes} bytes of a nonce");
 }
