@@ -100,6 +100,14 @@ impl Connection {
         self.task.as_ref().is_none_or(|task| !task.is_finished())
     }
 
+    /// Ends a client of the store's own, whoever waits for it.
+    pub(crate) fn abort(self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+        self.close();
+    }
+
     /// Closes the client, in the background: its tasks live until then.
     pub(crate) fn close(self) {
         // A runtime that ends takes the client's tasks with it.

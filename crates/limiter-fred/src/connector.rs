@@ -189,6 +189,10 @@ impl Driver for Connector {
     fn close(connection: Connection) {
         connection.close();
     }
+
+    fn abort(connection: Connection) {
+        connection.abort();
+    }
 }
 
 /// A client that is connecting. Its tasks go on by themselves: given up, it is told to end.

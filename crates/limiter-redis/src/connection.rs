@@ -76,6 +76,13 @@ impl OpenConnection {
         matches!(self.connection, Connection::Cluster(_))
     }
 
+    /// Ends a connection of the store's own, whoever waits for it.
+    pub(crate) fn abort(&self) {
+        if let Some(task) = &self.task {
+            task.0.abort();
+        }
+    }
+
     /// Returns whether the connection is driven still, if that is the store's affair.
     pub(crate) fn is_open(&self) -> bool {
         self.task.as_ref().is_none_or(|task| !task.0.is_finished())

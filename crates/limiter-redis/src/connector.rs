@@ -186,6 +186,10 @@ impl Driver for Connector {
     fn is_open(connection: &OpenConnection) -> bool {
         connection.is_open()
     }
+
+    fn abort(connection: OpenConnection) {
+        connection.abort();
+    }
 }
 
 impl std::fmt::Debug for Connector {

@@ -233,7 +233,7 @@ async fn addresses<E>(node: &Node) -> Result<Vec<SocketAddr>, NotConnected<E>> {
     Ok(found.collect())
 }
 
-/// A connection that may turn out to be of no use: it is closed then, also if nobody waits for that any longer.
+/// A connection that may turn out to be of no use: it is ended then, also if nobody waits for that any longer.
 struct Unproven<D: Driver>(Option<D::Connection>);
 
 impl<D: Driver> Unproven<D> {
@@ -252,7 +252,7 @@ impl<D: Driver> Unproven<D> {
 impl<D: Driver> Drop for Unproven<D> {
     fn drop(&mut self) {
         if let Some(connection) = self.0.take() {
-            D::close(connection);
+            D::abort(connection);
         }
     }
 }

@@ -88,9 +88,11 @@ pub trait Driver: Debug + Send + Sync + 'static {
         true
     }
 
-    /// Ends a connection that was given up or replaced, after the calls that are under way on it if the server answers them; by
-    /// default, dropping it does.
+    /// Ends a connection that was replaced, after the calls that are under way on it; by default, dropping it does.
     fn close(connection: Self::Connection) {
         drop(connection);
     }
+
+    /// Ends a connection that was given up, at once: calls that are under way on it hear that it was lost.
+    fn abort(connection: Self::Connection);
 }

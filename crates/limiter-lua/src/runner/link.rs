@@ -288,7 +288,7 @@ impl<D: Driver> Live<D> {
 impl<D: Driver> State<D> {
     fn lose(&mut self, why: NotConnected<D::Error>) {
         if let Some(lost) = self.live.take() {
-            D::close(lost.connection);
+            D::abort(lost.connection);
             self.attempts.note_failure(why);
         }
     }

@@ -114,6 +114,8 @@ impl Driver for Tenfold {
         false
     }
 
+    fn abort(_: Wire) {}
+
     fn redirect(_: &Lost) -> Option<&str> {
         None
     }
