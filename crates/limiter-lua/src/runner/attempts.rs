@@ -16,8 +16,8 @@ pub(super) struct Attempts<E> {
     next_at: Option<Instant>,
 }
 
-/// The least time between the beginnings of two attempts. Up to half as much is added at random, so that nodes that lost a server at
-/// the same moment do not come back all at once.
+/// The least time between the beginnings of two attempts. Up to a fifth is added at random, so that nodes that lost a server at the
+/// same moment do not come back all at once.
 const LEAST_BETWEEN: Duration = Duration::from_millis(500);
 
 impl<E> Default for Attempts<E> {
@@ -70,7 +70,7 @@ impl<E: Clone> Attempts<E> {
 }
 
 fn pause() -> Duration {
-    LEAST_BETWEEN.mul_f64(1.0 + fastrand::f64() / 2.0)
+    LEAST_BETWEEN.mul_f64(1.0 + fastrand::f64() / 5.0)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
             assert!(attempt(&mut attempts, says), "it is time");
         }
         for _ in 0..100 {
-            assert!((LEAST_BETWEEN..LEAST_BETWEEN * 3 / 2).contains(&pause()));
+            assert!((LEAST_BETWEEN..LEAST_BETWEEN * 6 / 5).contains(&pause()));
         }
     }
 }
