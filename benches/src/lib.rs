@@ -8,6 +8,7 @@
 )]
 
 pub mod child;
+pub mod cluster_figures;
 pub mod contest;
 pub mod contestant;
 pub mod figure;

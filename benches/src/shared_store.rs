@@ -174,12 +174,12 @@ impl Bench {
     }
 }
 
-fn chain(plans: usize) -> Result<Vec<Plan>, Problem> {
+pub(crate) fn chain(plans: usize) -> Result<Vec<Plan>, Problem> {
     let plan = |nth| Ok(Plan::new(format!("plan{nth}"), "1000/s burst 1000000")?);
     (0..plans).map(plan).collect()
 }
 
-fn racer(name: &'static str, store: &Store, plans: Vec<Plan>, keys: usize) -> Racer {
+pub(crate) fn racer(name: &'static str, store: &Store, plans: Vec<Plan>, keys: usize) -> Racer {
     let (store, plans) = (Arc::clone(store), Arc::<[Plan]>::from(plans));
     Racer::new(name, move |nth| {
         let (store, plans) = (Arc::clone(&store), Arc::clone(&plans));

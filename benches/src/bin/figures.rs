@@ -9,7 +9,7 @@ use limiter_benches::figure::{Figure, Goal};
 use limiter_benches::pause::Pauses;
 use limiter_benches::web::{Web, WebContest};
 use limiter_benches::workload::Workload;
-use limiter_benches::{child, resident, shared_figures};
+use limiter_benches::{child, cluster_figures, resident, shared_figures};
 
 const ROUNDS: usize = 9;
 /// What depends on where in memory things lie differs from setup to setup.
@@ -135,6 +135,10 @@ fn shared() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let measured = runtime.block_on(shared_figures::measure(ROUNDS, tell));
+    let measured = runtime.block_on(async {
+        shared_figures::measure(ROUNDS, tell).await?;
+        eprintln!("a cluster, beside a client that sends each call by itself ...");
+        cluster_figures::measure(ROUNDS, tell).await
+    });
     measured.map_err(std::io::Error::other)
 }
