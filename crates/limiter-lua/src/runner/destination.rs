@@ -92,7 +92,14 @@ impl<D: Driver> Destination<D> {
 
     /// Connects to a server, at whichever of its addresses answers first.
     async fn server(&self, node: &Node) -> Result<D::Connection, NotConnected<D::Error>> {
-        let addresses = addresses(node).await?;
+        self.server_at(node, addresses(node).await?).await
+    }
+
+    async fn server_at(
+        &self,
+        node: &Node,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<D::Connection, NotConnected<D::Error>> {
         let attempts = addresses
             .into_iter()
             .map(|address| self.answering(Target::Server(node, address)));
@@ -254,5 +261,49 @@ impl<D: Driver> Drop for Unproven<D> {
         if let Some(connection) = self.0.take() {
             D::abort(connection);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tenfold::{Lost, Tenfold, Wire};
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn at(ports: &[u16]) -> Vec<SocketAddr> {
+        let address = |port: &u16| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), *port);
+        ports.iter().map(address).collect()
+    }
+
+    /// Connects to a name with these addresses, of which some are dead.
+    async fn connect(addresses: &[u16], dead: &[u16]) -> Result<Wire, NotConnected<Lost>> {
+        let mut wire = Wire::silent().open();
+        wire.dead = dead.to_vec();
+        let node = Node::new("a name with several addresses", 1);
+        let destination = Destination::local(Arc::new(Tenfold(wire)), LONG);
+        let connected = destination.server_at(&node, at(addresses));
+        timeout(LONG, connected)
+            .await
+            .expect("no wait for the dead")
+    }
+
+    #[tokio::test]
+    async fn one_live_address_of_a_name_is_enough_wherever_it_stands() {
+        assert!(connect(&[1], &[]).await.is_ok());
+        for dead in [vec![2, 3], vec![1, 3], vec![1, 2]] {
+            assert!(connect(&[1, 2, 3], &dead).await.is_ok(), "{dead:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn name_without_an_address_is_told() {
+        let error = connect(&[], &[]).await.expect_err("nowhere to go");
+        let error = error.into_error::<Tenfold>();
+        assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
+        let nobody = addresses::<Lost>(&Node::new("no.such.host.invalid", 1)).await;
+        assert!(matches!(nobody, Err(NotConnected::Name(_))), "{nobody:?}");
+        let known = addresses::<Lost>(&Node::new("::1", 7)).await;
+        assert_eq!(known.expect("an address")[0].to_string(), "[::1]:7");
     }
 }

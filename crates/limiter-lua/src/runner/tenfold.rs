@@ -1,5 +1,6 @@
 //! [`Tenfold`]: a client for tests of what is around clients.
 
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
@@ -23,6 +24,8 @@ pub(super) struct Wire {
     pub(super) may_reply: Arc<Semaphore>,
     pub(super) swallows_one: bool,
     pub(super) refuses: bool,
+    /// The ports at which nobody answers.
+    pub(super) dead: Vec<u16>,
 }
 
 impl Wire {
@@ -32,6 +35,7 @@ impl Wire {
             may_reply: Arc::new(Semaphore::new(0)),
             swallows_one: false,
             refuses: false,
+            dead: Vec::new(),
         }
     }
 
@@ -51,7 +55,12 @@ impl Driver for Tenfold {
     type Reply = u64;
     type Error = Lost;
 
-    async fn connect(&self, _: Target<'_>) -> Result<Wire, Lost> {
+    async fn connect(&self, target: Target<'_>) -> Result<Wire, Lost> {
+        if let Target::Server(_, address) = target
+            && self.0.dead.contains(&address.port())
+        {
+            return pending().await;
+        }
         if self.0.refuses {
             return Err(Lost);
         }
