@@ -5,9 +5,15 @@ use std::time::Duration;
 
 use crate::chain::{Chain, Standings};
 use crate::math::Suppression;
-use crate::{Enforcement, Plan, PlanName, PlanVerdict, Source, StoreError, Verdict};
+use crate::receipt::Unclaimed;
+use crate::{
+    Cost, Enforcement, Key, Plan, PlanName, PlanVerdict, Receipt, Source, StoreError, Timestamp,
+    Verdict,
+};
 
 /// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
+///
+/// A decision that charged has a [`Receipt`]; a clone of it says the same and has none.
 ///
 /// # Examples
 /// ```
@@ -33,6 +39,7 @@ pub struct Decision {
     source: Source,
     reason: Reason,
     plans: Standings,
+    unclaimed: Unclaimed,
 }
 
 /// Allowed or denied.
@@ -133,6 +140,8 @@ pub struct PlanDecision {
     pub plan: Plan,
     /// Whether the plan admitted the request, or would have.
     pub admits: bool,
+    /// The store's moment at which this plan was charged; `None` if it was not.
+    pub charged_at: Option<Timestamp>,
     /// Units that are free now.
     pub remaining: u32,
     /// How long until the plan is as good as unused.
@@ -157,7 +166,17 @@ impl Decision {
             source: verdict.source,
             reason: Reason::WithinLimits,
             plans: chain.told(&verdict.plans),
+            unclaimed: Unclaimed::NONE,
         }
+    }
+
+    /// Has the receipt made out to `key`, if anything was charged.
+    #[inline]
+    pub(crate) fn charged_to(mut self, key: &Key, cost: Cost, by_policy: bool) -> Self {
+        if self.is_allowed() {
+            self.unclaimed = Unclaimed::new(key, cost, by_policy);
+        }
+        self
     }
 
     #[cold]
@@ -173,6 +192,7 @@ impl Decision {
             source: verdict.source,
             reason,
             plans: chain.told(&verdict.plans),
+            unclaimed: Unclaimed::NONE,
         }
     }
 
@@ -183,6 +203,7 @@ impl Decision {
             source,
             reason: Reason::StoreFailed,
             plans: Standings::new(),
+            unclaimed: Unclaimed::NONE,
         }
     }
 
@@ -234,6 +255,16 @@ impl Decision {
     pub fn plans(&self) -> &[PlanDecision] {
         &self.plans
     }
+
+    /// Takes the receipt of what was charged, which [`RateLimiter::refund`](crate::RateLimiter::refund) wants. A charge has one
+    /// receipt: it cannot be taken twice, and a clone of the decision has none.
+    ///
+    /// `None` if nothing was charged: the request was denied, the failure policy let it pass, or nobody asked for it to be
+    /// spent.
+    #[must_use = "dropped, the charge can no longer be given back"]
+    pub fn take_receipt(&mut self) -> Option<Receipt> {
+        self.unclaimed.take(self.source, &self.plans)
+    }
 }
 
 impl PlanDecision {
@@ -242,6 +273,7 @@ impl PlanDecision {
         Self {
             plan,
             admits: verdict.admits,
+            charged_at: verdict.charged_at,
             remaining: verdict.remaining,
             reset_after: verdict.reset_after,
             retry_after: verdict.retry_after,

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use crate::chain::Chain;
 use crate::{
-    CheckError, Cost, Decision, InProcessRepository, Key, LocalStore, Observer, Outcome, Plan,
-    PlanName, PlanRegistry, RateLimiter, RateLimiterRepository, Source, StoreError, UnknownPlan,
-    Verdict, check_request,
+    CheckError, Cost, Decision, InProcessRepository, InvalidRequest, Key, LocalStore, Observer,
+    Outcome, Plan, PlanName, PlanRegistry, RateLimiter, RateLimiterRepository, Receipt, Refund,
+    Source, StoreError, UnknownPlan, Verdict, check_request,
 };
 
 /// What to do with a request when the store gives no verdict.
@@ -145,7 +145,9 @@ impl DefaultRateLimiter {
                     .await;
                 match answer {
                     Ok(ref verdict) => {
-                        return Ok(limiter.seen(Decision::from_verdict(chain, verdict)));
+                        let decision = Decision::from_verdict(chain, verdict);
+                        let decision = decision.charged_to(key.borrow(), cost, false);
+                        return Ok(limiter.seen(decision));
                     }
                     Err(error) => limiter.without_verdict(error, key.borrow(), chain, cost),
                 }
@@ -198,7 +200,7 @@ impl DefaultRateLimiter {
                 let verdict = local.try_acquire(key, &shares, cost).await;
                 verdict.map_or_else(
                     |_| turned_away(),
-                    |verdict| Decision::from_verdict(chain, &verdict),
+                    |verdict| Decision::from_verdict(chain, &verdict).charged_to(key, cost, true),
                 )
             }
         };
@@ -216,13 +218,32 @@ impl DefaultRateLimiter {
         without_store: fn() -> Decision,
     ) -> Result<Decision, CheckError> {
         let decision = match store.try_acquire_at_once(key, chain.plans(), cost) {
-            Ok(ref verdict) => Decision::from_verdict(chain, verdict),
+            Ok(ref verdict) => Decision::from_verdict(chain, verdict).charged_to(key, cost, false),
             Err(error) => match self.failed(error) {
                 CheckError::Store(_) => without_store(),
                 callers_own => return Err(callers_own),
             },
         };
         Ok(self.seen(decision))
+    }
+
+    /// Asks the store that charged.
+    async fn give_back(
+        &self,
+        receipt: &Receipt,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        let key = receipt.key();
+        if !receipt.is_by_policy() {
+            return self.repository.refund(key, plans, refund).await;
+        }
+        match &self.policy {
+            FailurePolicy::Fallback(local) => local.refund(key, plans, refund).await,
+            FailurePolicy::FailOpen | FailurePolicy::FailClosed => {
+                Err(InvalidRequest::ForeignReceipt.into())
+            }
+        }
     }
 
     /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
@@ -346,14 +367,18 @@ impl RateLimiter for DefaultRateLimiter {
         self.told(plans, answer)
     }
 
-    async fn refund(
-        &self,
-        key: &Key,
-        plans: &[PlanName],
-        cost: Cost,
-    ) -> Result<Decision, CheckError> {
-        let plans = checked(self.find(plans), Some(cost))?;
-        let answer = self.repository.refund(key, &plans, cost).await;
+    async fn refund(&self, receipt: &mut Receipt, units: Cost) -> Result<Decision, CheckError> {
+        let plans = self.find(receipt.plans())?;
+        let refund = receipt.refund(units)?;
+        // Before the store is asked: a call that is dropped may have given the units back.
+        receipt.note(units);
+        let answer = self.give_back(receipt, &plans, &refund).await;
+        if answer
+            .as_ref()
+            .is_err_and(|error| !error.may_have_charged())
+        {
+            receipt.forget(units);
+        }
         self.told(plans, answer)
     }
 

@@ -18,6 +18,8 @@ mod period;
 mod plan;
 mod plan_name;
 mod ports;
+mod receipt;
+mod refund;
 mod request;
 mod resolvers;
 mod store_error;
@@ -54,6 +56,8 @@ pub use ports::{
     PlanRegistry, RandomSource, RateLimiter, RateLimiterRepository, RequestSource, Sleep, Timer,
     UnknownPlan, UnresolvedKey,
 };
+pub use receipt::Receipt;
+pub use refund::{Refund, check_refund};
 pub use request::{InvalidRequest, MAX_CHAIN, check_request};
 pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolver};
 pub use store_error::{Cause, Charge, StoreError};

@@ -3,17 +3,19 @@
 -- Why Lua: read, decide and write must be one step; MULTI cannot branch on what it read.
 -- KEYS[1]    hash of the identity: a field for each plan, named as the plan in lower case; absent: never used
 -- ARGV[1]    packed call, big-endian: op u8 (0 peek, 1 acquire, 2 refund), plans u8, draw u24 (0 to 999,999), then for
---            each plan tag u8 (as in the state), shadow u8 (0 enforced, 1 shadow) and by tag
+--            each plan, with op 2 only, charged_at_us u56, left u32 (what of the charge was not given back before) and
+--            units u32 (to give back now; 0: the plan was not charged), then tag u8 (as in the state), shadow u8
+--            (0 enforced, 1 shadow) and by tag
 --   0x11     period_us u32, rest_us u40, cost_us u40: a token takes period_us, capacity - cost tokens rest_us, ...
---   0x15     units u32, period_us u48, rest_us u56, rest_part u32, cost_us u56, cost_part u32, rest u32, cost u32
---            (*_us and *_part are tokens as the time to refill them: microseconds, and a remainder in 1/units of one)
+--   0x15     per u32 (tokens per period), period_us u48, rest_us u56, rest_part u32, cost_us u56, cost_part u32, rest u32
+--            (*_us and *_part are tokens as the time to refill them: microseconds, and a remainder in 1/per of one)
 --   0x12     limit u32, cost u32, window_us u48, granularity_us u48
 --   0x13     the same, then hard u32 and per_second u56: the soft limit's units per second in millionths
 --   0x14     limit u32, cost u32, window_us u48
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
 -- State      tag u8: the version (1) in the high half, the form in the low half; then by tag
 --   0x11     token bucket with 1 token per period < 2^32 us, full within 2^40 us: seen_us u56, debt_us u40, period_us u32
---   0x15     any token bucket: seen_us u56, debt_us u56, debt_part u32, units u32, period_us u48
+--   0x15     any token bucket: seen_us u56, debt_us u56, debt_part u32, per u32, period_us u48
 --   0x12/3   sliding, suppressing window: seen_us u56, newest_began_us u56, total u56, then for each sub-bucket, the one
 --            that leaves first in front: leaves_at_us u56, units u32 (total is the sum of these units)
 --   0x14     fixed window: began_us u56, ends_at_us u56, used u32
@@ -40,11 +42,24 @@ local manual = ARGV[plans + 2]
 local time = manual and {manual, ARGV[plans + 3]} or redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
+-- Returns x * y / d rounded down, and what is left over. Exact for x < 2^35, y < 2^53, d < 2^45 and a result < 2^53: seven
+-- bits of x at a time.
+local function mul_div(x, y, d)
+  local whole, part, quotient, left = floor(y / d), y % d, 0, 0
+  for shift = 28, 0, -7 do
+    local sum = left * 128 + part * (floor(x / 2 ^ shift) % 128)
+    quotient, left = quotient * 128 + floor(sum / d), sum % d
+  end
+  return x * whole + quotient, left
+end
+
 local admitted = true
 local writes, n, ttl_slot = {'HSET', key}, 2, -1
 local observed, observed_slot, deletes, brief
 
 for i = 1, plans do
+  local charged_at, left, units = 0, 0, 0
+  if op == 2 then charged_at, left, units, at = read('>I7I4I4', call, at) end
   local tag, shadow = byte(call, at), nil
   local state = states[i]
   local form, length = 0, 0
@@ -95,18 +110,18 @@ for i = 1, plans do
 
   elseif tag == 0x11 or tag == 0x15 then
     -- Twin of limiter_core::math::token_bucket.
-    local units, period, rest_us, rest_part, cost_us, cost_part, rest, cost = 1, 0, 0, 0, 0, 0, nil, nil
+    local per, period, rest_us, rest_part, cost_us, cost_part, rest = 1, 0, 0, 0, 0, 0, nil
     if tag == 0x11 then
       shadow, period, rest_us, cost_us, at = read('>xBI4I5I5', call, at)
-      rest, cost = rest_us / period, cost_us / period
+      rest = rest_us / period
     else
-      shadow, units, period, rest_us, rest_part, cost_us, cost_part, rest, cost, at = read('>xBI4I6I7I4I7I4I4I4', call, at)
+      shadow, per, period, rest_us, rest_part, cost_us, cost_part, rest, at = read('>xBI4I6I7I4I7I4I4', call, at)
     end
-    local seen, debt_us, debt_part, old_units, old_period, covered = now, 0, 0, 1, nil, 0
+    local seen, debt_us, debt_part, old_per, old_period, covered = now, 0, 0, 1, nil, 0
     if form == 0x11 then
       seen, debt_us, old_period = read('>I7I5I4', state, 2)
     elseif form == 0x15 then
-      seen, debt_us, debt_part, old_units, old_period = read('>I7I7I4I4I6', state, 2)
+      seen, debt_us, debt_part, old_per, old_period = read('>I7I7I4I4I6', state, 2)
     end
     if old_period then
       local full_at = seen + debt_us
@@ -116,38 +131,34 @@ for i = 1, plans do
         debt_us, seen = debt_us - (now - seen), now
         if debt_us < 0 then debt_us, debt_part = 0, 0 end
       end
-      if old_period ~= period or old_units ~= units then
-        -- The plan got another rate. Returns x * y / d rounded down, and what is left over. Exact for x < 2^35, y < 2^53,
-        -- d < 2^45 and a result < 2^53: seven bits of x at a time.
-        local function mul_div(x, y, d)
-          local whole, part, quotient, left = floor(y / d), y % d, 0, 0
-          for shift = 28, 0, -7 do
-            local sum = left * 128 + part * (floor(x / 2 ^ shift) % 128)
-            quotient, left = quotient * 128 + floor(sum / d), sum % d
+      if units > 0 and not outlived then
+        -- What is left of the charge, less what was refilled since, limits what is given back. Beyond 2^53 the numbers are not
+        -- exact, but then far larger than any debt.
+        local give_us, give_part = mul_div(units, old_period, old_per)
+        local most_us, most_part = mul_div(left, old_period, old_per)
+        if seen > charged_at then most_us = most_us - (seen - charged_at) end
+        if most_us < give_us or (most_us == give_us and most_part < give_part) then
+          give_us, give_part = most_us, most_part
+        end
+        if give_us > 0 or (give_us == 0 and give_part > 0) then
+          debt_us, debt_part = debt_us - give_us, debt_part - give_part
+          if debt_part < 0 then debt_us, debt_part = debt_us - 1, debt_part + old_per end
+          if debt_us < 0 or (debt_us == 0 and debt_part == 0) then
+            after = ''
+          elseif form == 0x11 then
+            after = write('>BI7I5I4', form, seen, debt_us, old_period)
+          else
+            after = write('>BI7I7I4I4I6', form, seen, debt_us, debt_part, old_per, old_period)
           end
-          return x * whole + quotient, left
         end
-        if op == 2 then
-          cost_us, cost_part = mul_div(cost, old_period, old_units)
-        else
-          local missing, left = mul_div(old_units, debt_us, old_period)
-          missing = missing + floor((left + debt_part + old_period - 1) / old_period)
-          admits = missing <= rest
-          if admits then debt_us, debt_part = mul_div(missing, period, units) end
-        end
+      elseif old_period ~= period or old_per ~= per then
+        -- The plan got another rate.
+        local missing, rest_of_it = mul_div(old_per, debt_us, old_period)
+        missing = missing + floor((rest_of_it + debt_part + old_period - 1) / old_period)
+        admits = missing <= rest
+        if admits then debt_us, debt_part = mul_div(missing, period, per) end
       else
         admits = debt_us < rest_us or (debt_us == rest_us and debt_part <= rest_part)
-      end
-      if op == 2 and not outlived then
-        debt_us, debt_part = debt_us - cost_us, debt_part - cost_part
-        if debt_part < 0 then debt_us, debt_part = debt_us - 1, debt_part + old_units end
-        if debt_us < 0 or (debt_us == 0 and debt_part == 0) then
-          after = ''
-        elseif form == 0x11 then
-          after = write('>BI7I5I4', form, seen, debt_us, old_period)
-        else
-          after = write('>BI7I7I4I4I6', form, seen, debt_us, debt_part, old_units, old_period)
-        end
       end
     end
     if op == 1 and admits then
@@ -156,8 +167,8 @@ for i = 1, plans do
         after = write('>BI7I5I4', tag, seen, debt_us, period)
       else
         debt_part = debt_part + cost_part
-        if debt_part >= units then debt_us, debt_part = debt_us + 1, debt_part - units end
-        after = write('>BI7I7I4I4I6', tag, seen, debt_us, debt_part, units, period)
+        if debt_part >= per then debt_us, debt_part = debt_us + 1, debt_part - per end
+        after = write('>BI7I7I4I4I6', tag, seen, debt_us, debt_part, per, period)
       end
       local full_at = seen + debt_us
       if full_at >= covered then slot = floor(full_at / 5000000) end
@@ -172,8 +183,8 @@ for i = 1, plans do
       local old_began, old_ends, old_used = read('>I7I7I4', state, 2)
       old_slot = floor(old_ends / 5000000)
       if now < old_ends then began, ends, used = old_began, old_ends, old_used end
-      if op == 2 and now < old_ends then
-        after = used > cost and write('>BI7I7I4', tag, began, ends, used - cost) or ''
+      if units > 0 and now < old_ends and charged_at >= began then
+        after = used > units and write('>BI7I7I4', tag, began, ends, used - units) or ''
       end
     end
     admits = used + cost <= limit
@@ -207,19 +218,25 @@ for i = 1, plans do
       end
     end
 
-    if op == 2 then
-      if last_leaves <= now then
-        -- Nothing of it is spent any more, or there is none: it stays as it is.
-      elseif total <= cost then
-        after = ''
-      else
-        local rest = cost
-        local leaves, units = read('>I7I4', state, first)
-        while units <= rest do
-          rest, first = rest - units, first + 11
-          leaves, units = read('>I7I4', state, first)
+    if units > 0 then
+      -- Not if a whole window has passed, or no sub-bucket got units since: then it stays as it is.
+      local from, place = charged_at + window, first
+      if from > seen and last_leaves >= from then
+        local leaves, there = read('>I7I4', state, place)
+        while leaves < from do
+          place = place + 11
+          leaves, there = read('>I7I4', state, place)
         end
-        after = write('>BI7I7I7I7I4', tag, seen, began, total - cost, leaves, units - rest) .. state:sub(first + 11)
+        local kept = ''
+        if there > units then
+          kept = write('>I7I4', leaves, there - units)
+        else
+          units = there
+          -- What comes after the newest one is emptied shares none with older units.
+          if place == length - 10 then began = 0 end
+        end
+        after = total > units and write('>BI7I7I7', tag, seen, began, total - units)
+          .. state:sub(first, place - 1) .. kept .. state:sub(place + 11) or ''
       end
     elseif op == 1 then
       if tag == 0x12 then
@@ -248,14 +265,14 @@ for i = 1, plans do
         brief[i] = write('>BI7I7I7I7I4', tag, seen, began, total, last_leaves, total)
       end
       if admits or tag == 0x13 then
-        local leaves, body, units = seen + window, '', cost
+        local leaves, body, newest = seen + window, '', cost
         if first > length then
           began = seen
         else
           local last = length + 1
           if seen - began < granularity then
-            last, units, total = length - 10, last_units + cost, total - last_units
-            if units > 4294967295 then units = 4294967295 end
+            last, newest, total = length - 10, last_units + cost, total - last_units
+            if newest > 4294967295 then newest = 4294967295 end
           else
             began = seen
           end
@@ -271,7 +288,7 @@ for i = 1, plans do
             body = state:sub(first, last - 1)
           end
         end
-        after = write('>BI7I7I7', tag, seen, began, total + units) .. body .. write('>I7I4', leaves, units)
+        after = write('>BI7I7I7', tag, seen, began, total + newest) .. body .. write('>I7I4', leaves, newest)
         slot = floor(leaves / 5000000)
         if tag == 0x13 then
           observed = observed or {'HSET', key}

@@ -11,7 +11,7 @@ use super::machine::{Machine, Permit};
 use super::{BreakerSettings, BreakerState, InvalidBreakerSettings};
 use crate::{
     AbusePolicy, AbuseRepository, AbuseVerdict, Block, Charge, Clock, Cost, Key, NoObserver,
-    Observer, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp, Verdict,
+    Observer, Plan, RandomSource, RateLimiterRepository, Refund, StoreError, Timestamp, Verdict,
 };
 
 /// A repository that stops asking a store that fails or dawdles, and tries it again with care.
@@ -235,8 +235,13 @@ impl<R: RateLimiterRepository + ?Sized> RateLimiterRepository for CircuitBreaker
         self.guarded(self.inner.peek(key, plans, cost)).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.guarded(self.inner.refund(key, plans, cost)).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.guarded(self.inner.refund(key, plans, refund)).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

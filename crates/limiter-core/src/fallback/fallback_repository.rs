@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::Share;
-use crate::{Cost, Key, Plan, RateLimiterRepository, Source, StoreError, Verdict};
+use crate::{Cost, Key, Plan, RateLimiterRepository, Refund, Source, StoreError, Verdict};
 
 /// A local store, and this node's share of each limit: what stands in while the shared store is away.
 ///
@@ -55,6 +55,17 @@ impl LocalStore {
             .await
             .map(by_fallback)
     }
+
+    /// Gives back what the local store charged, under this node's share of each of `plans`.
+    pub(crate) async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        let answer = self.store.refund(key, &self.shares(plans), refund).await;
+        answer.map(by_fallback)
+    }
 }
 
 fn by_fallback(verdict: Verdict) -> Verdict {
@@ -67,7 +78,8 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 /// A repository that asks a local store whenever the shared one gives no verdict.
 ///
 /// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
-/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`].
+/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`]. A refund goes to the store that
+/// charged, whether the other one can be reached or not.
 ///
 /// # Cancel safety
 /// As the port says, in each of the two stores. A dropped `reset` may have reset the local one alone.
@@ -139,17 +151,16 @@ impl RateLimiterRepository for FallbackRepository {
         }
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        match self.shared.refund(key, plans, cost).await {
-            Err(error) if !matches!(error, StoreError::Request(_)) => {
-                let local = self
-                    .local
-                    .store
-                    .refund(key, &self.local.shares(plans), cost)
-                    .await;
-                instead_of(error, local)
-            }
-            answer => answer,
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        if refund.source == Source::Fallback {
+            self.local.refund(key, plans, refund).await
+        } else {
+            self.shared.refund(key, plans, refund).await
         }
     }
 

@@ -73,6 +73,7 @@ impl BucketDecision {
                 let remaining = rule.remaining(Some(&state), now);
                 Verdict::admitted_by_one(PlanVerdict {
                     admits: true,
+                    charged_at: Some(now.max(state.seen())),
                     remaining,
                     free_after_wait: remaining,
                     reset_after: until(now, state.expires_at_us()),

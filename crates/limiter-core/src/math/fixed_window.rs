@@ -1,5 +1,6 @@
 //! The fixed window: a count, and when it ends.
 
+use super::ChargePart;
 use crate::limit::FixedRule;
 use crate::{Cost, Timestamp};
 
@@ -43,10 +44,13 @@ impl FixedState {
         self.used
     }
 
-    /// Returns the window after `cost` was given back, or `None` if nothing is left in it.
-    pub(super) fn refund(&self, now: Timestamp, cost: Cost) -> Option<Self> {
-        let used = self.used.saturating_sub(cost.get());
-        (used > 0 && self.runs_at(now)).then_some(Self { used, ..*self })
+    /// Returns the window after `part` was given back, or `None` if nothing is left in it. A charge of an earlier window is past.
+    pub(super) fn refund(&self, now: Timestamp, part: ChargePart) -> Option<Self> {
+        if !self.runs_at(now) || part.charged_at < self.began {
+            return Some(*self);
+        }
+        let used = self.used.saturating_sub(part.units);
+        (used > 0).then_some(Self { used, ..*self })
     }
 
     const fn runs_at(&self, now: Timestamp) -> bool {

@@ -1,6 +1,6 @@
 //! [`State`]: what is remembered of one key under one plan, and what each limit makes of it.
 
-use super::{BucketState, Draw, FixedState, Suppression, WindowLog};
+use super::{BucketState, ChargePart, Draw, FixedState, Suppression, WindowLog};
 use crate::{Cost, Limit, Timestamp};
 
 /// What a store remembers of one key under one plan. No state at all means: never used, or as good as that.
@@ -25,6 +25,15 @@ impl State {
             Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.expires_at_us(),
             Self::FixedWindow(state) => state.ends_at_us(),
         }
+    }
+
+    /// Returns `now` as this state counts time: a clock that stepped back stands still.
+    pub(super) fn as_of(&self, now: Timestamp) -> Timestamp {
+        now.max(match self {
+            Self::TokenBucket(state) => state.seen(),
+            Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.seen(),
+            Self::FixedWindow(state) => state.began(),
+        })
     }
 
     /// Returns whether the state was left by the algorithm of `limit`.
@@ -145,21 +154,27 @@ impl Limit {
         }
     }
 
-    /// Returns the state after `cost` was given back: as it was, if nothing of it is spent any more.
-    pub(super) fn refund(&self, state: Option<State>, now: Timestamp, cost: Cost) -> Option<State> {
+    /// Returns the state after `part` was given back: as it was, if nothing of the charge takes up room any more.
+    pub(super) fn refund(
+        &self,
+        state: Option<State>,
+        now: Timestamp,
+        part: ChargePart,
+    ) -> Option<State> {
         match (self, state?) {
             (_, state) if state.expires_at_us() <= now.as_micros() => Some(state),
             (Self::TokenBucket(_), State::TokenBucket(state)) => {
-                state.refund(now, cost).map(State::TokenBucket)
+                state.refund(now, part).map(State::TokenBucket)
             }
-            (Self::SlidingWindow(_), State::SlidingWindow(log)) => {
-                log.refund(now, cost).map(State::SlidingWindow)
+            (Self::SlidingWindow(rule), State::SlidingWindow(log)) => {
+                log.refund(rule, now, part).map(State::SlidingWindow)
             }
-            (Self::SuppressingWindow(_), State::SuppressingWindow(log)) => {
-                log.refund(now, cost).map(State::SuppressingWindow)
+            (Self::SuppressingWindow(rule), State::SuppressingWindow(log)) => {
+                let log = log.refund(rule.soft(), now, part);
+                log.map(State::SuppressingWindow)
             }
             (Self::FixedWindow(_), State::FixedWindow(state)) => {
-                state.refund(now, cost).map(State::FixedWindow)
+                state.refund(now, part).map(State::FixedWindow)
             }
             (_, state) => Some(state),
         }

@@ -4,6 +4,7 @@
 //! a token is worth `period_us` ticks and a microsecond refills `units` ticks, both whole numbers. What is missing from a
 //! full bucket is its *debt*, in ticks; it shrinks by itself, so a state needs no refill step that could round.
 
+use super::ChargePart;
 use crate::limit::{BucketRule, Rate};
 use crate::{Cost, Timestamp};
 
@@ -67,11 +68,18 @@ impl BucketState {
         self.full_at_us + (self.full_at_part > 0) as u64
     }
 
-    /// Returns the bucket after `cost` was given back, or `None` if that fills it.
-    pub(super) fn refund(&self, now: Timestamp, cost: Cost) -> Option<Self> {
-        let given = u128::from(cost.get()) * token_ticks(self.rate);
+    /// Returns the bucket after `part` was given back, less what was refilled since the charge, or `None` if that fills it.
+    pub(super) fn refund(&self, now: Timestamp, part: ChargePart) -> Option<Self> {
+        let now = now.max(self.seen);
+        let elapsed_us = now.as_micros().saturating_sub(part.charged_at.as_micros());
+        let refilled = u128::from(elapsed_us) * u128::from(self.rate.units());
+        let tokens = |units: u32| u128::from(units) * token_ticks(self.rate);
+        let given = tokens(part.units).min(tokens(part.left).saturating_sub(refilled));
+        if given == 0 {
+            return Some(*self);
+        }
         let debt = self.debt(now).saturating_sub(given);
-        (debt > 0).then(|| full_after(now.max(self.seen), debt, self.rate))
+        (debt > 0).then(|| full_after(now, debt, self.rate))
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! What sliding and suppressing windows remember: sub-buckets of units, and when each leaves.
 
+use super::ChargePart;
 use crate::limit::WindowRule;
 use crate::{Cost, Timestamp};
 
@@ -135,20 +136,41 @@ impl WindowLog {
         log
     }
 
-    /// Returns the log after `cost` was given back, or `None` if nothing is left in it.
+    /// Returns the log after `part` was given back, or `None` if nothing is left in it.
     ///
-    /// The units that would leave first are given back: what is left then leaves no sooner than what was truly spent.
-    pub(crate) fn refund(mut self, now: Timestamp, cost: Cost) -> Option<Self> {
+    /// The units are taken out of the sub-bucket that they are in, so that all others leave as they would have. Once a whole
+    /// window has passed since the charge, they have left, or are held back for less than a granularity: nothing is given back.
+    pub(super) fn refund(
+        mut self,
+        rule: &WindowRule,
+        now: Timestamp,
+        part: ChargePart,
+    ) -> Option<Self> {
+        let leaves_from_us = part.charged_at.as_micros() + rule.window_us();
+        if leaves_from_us <= now.max(self.seen).as_micros() {
+            return Some(self);
+        }
+        let mut sub_buckets = self.sub_buckets.iter();
+        let Some(nth) = sub_buckets.position(|sub| sub.leaves_at_us >= leaves_from_us) else {
+            return Some(self);
+        };
+        self.take(nth, part.units);
         self.seen = self.seen.max(now);
         self.drop_left();
-        let mut rest = cost.get();
-        for sub in &mut self.sub_buckets {
-            let given = sub.units.min(rest);
-            sub.units -= given;
-            rest -= given;
-        }
-        self.sub_buckets.retain(|sub| sub.units > 0);
         (!self.sub_buckets.is_empty()).then_some(self)
+    }
+
+    /// Takes units out of a sub-bucket. What comes after the newest one is emptied shares none with older units.
+    fn take(&mut self, nth: usize, units: u32) {
+        if let Some(sub) = self.sub_buckets.get_mut(nth) {
+            sub.units = sub.units.saturating_sub(units);
+            if sub.units == 0 {
+                self.sub_buckets.remove(nth);
+                if nth == self.sub_buckets.len() {
+                    self.newest_began = Timestamp::EPOCH;
+                }
+            }
+        }
     }
 
     fn drop_left(&mut self) {

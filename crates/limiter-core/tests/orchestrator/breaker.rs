@@ -7,7 +7,7 @@ use std::time::Duration;
 use limiter_core::mock::{MockObserver, MockRandomSource, MockRateLimiterRepository};
 use limiter_core::{
     BreakerMode, BreakerSettings, BreakerState, CircuitBreaker, Clock, Cost, Key, Plan,
-    RateLimiterRepository, StoreError, Timestamp, Verdict,
+    RateLimiterRepository, Refund, StoreError, Timestamp, Verdict,
 };
 
 use crate::{admits, answering, failing, key, outage, verdict};
@@ -114,7 +114,7 @@ impl RateLimiterRepository for Hanging {
         std::future::pending().await
     }
 
-    async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
         std::future::pending().await
     }
 

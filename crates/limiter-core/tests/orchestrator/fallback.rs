@@ -30,16 +30,12 @@ async fn the_fallback_decorator_keeps_the_callers_errors_and_answers_for_outages
 }
 
 #[tokio::test]
-async fn the_fallback_decorator_asks_the_local_store_for_every_kind_of_call() {
+async fn the_fallback_decorator_lets_the_local_store_look_and_forget() {
     let mut local = MockRateLimiterRepository::new();
     local
         .expect_peek()
         .times(1)
         .returning(|_, _, _| Ok(verdict(true, &[admits(2)])));
-    local
-        .expect_refund()
-        .times(1)
-        .returning(|_, _, _| Ok(verdict(true, &[admits(3)])));
     local.expect_reset().times(1).returning(|_, _| Ok(()));
     let local = LocalStore::new(Arc::new(local), Share::of_nodes(4).unwrap());
     let guarded = FallbackRepository::new(failing(outage), local);
@@ -51,15 +47,6 @@ async fn the_fallback_decorator_asks_the_local_store_for_every_kind_of_call() {
             .unwrap()
             .source,
         Source::Fallback
-    );
-    assert_eq!(
-        guarded
-            .refund(&key(), &plans, Cost::ONE)
-            .await
-            .unwrap()
-            .plans[0]
-            .remaining,
-        3
     );
     assert!(
         guarded.reset(&key(), &plans).await.is_err(),

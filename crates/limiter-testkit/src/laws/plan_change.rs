@@ -125,7 +125,7 @@ pub async fn changed_algorithm_restarts_and_says_so(sut: &impl StoreUnderTest) {
         for (to, after) in all.iter().enumerate().filter(|(to, _)| *to != from) {
             let (probe, user) = (Probe::of(sut), key(&format!("{from} to {to}")));
             let (before, after) = ([plan("gold", before)], [plan("gold", after)]);
-            probe.spend(&user, &before, 4).await;
+            let mut spent = probe.spend(&user, &before, 4).await;
             let told = probe.peek(&user, &after, 1).await;
             assert!(only(&told).restarted && only(&told).remaining == 5);
             assert!(only(&told).reset_after.is_zero());
@@ -134,7 +134,7 @@ pub async fn changed_algorithm_restarts_and_says_so(sut: &impl StoreUnderTest) {
                 1,
                 "a peek changed the state"
             );
-            let refunded = probe.refund(&user, &after, 5).await;
+            let refunded = probe.refund(&user, &after, &mut spent, 4).await;
             assert!(
                 only(&refunded).restarted,
                 "a refund of nothing changed the state"

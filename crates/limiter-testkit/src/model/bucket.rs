@@ -2,6 +2,8 @@
 
 use limiter_core::{BucketRule, Rate};
 
+use super::kept::Part;
+
 /// What a bucket lacks of being full: an exact fraction of tokens, true at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
@@ -39,14 +41,25 @@ impl Bucket {
         }
     }
 
-    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
-        let given = cost * parts_of_a_token(self.rate);
+    /// Gives back at most what was charged, less what was given back already, less what was refilled since.
+    pub(super) fn after_refund(self, now: u128, part: Part) -> Option<Self> {
+        let since = now.max(self.at).saturating_sub(part.charged_at);
+        let refilled = since * u128::from(self.rate.units());
+        let most = (part.left * parts_of_a_token(self.rate)).saturating_sub(refilled);
+        let given = most.min(part.units * parts_of_a_token(self.rate));
+        if given == 0 {
+            return Some(self);
+        }
         let lacks = self.lacks_at(now).saturating_sub(given);
         (lacks > 0).then_some(Self {
             lacks,
             at: now.max(self.at),
             ..self
         })
+    }
+
+    pub(super) const fn changed_at(&self) -> u128 {
+        self.at
     }
 
     /// Returns how many tokens are lacking, a started one counting as a whole.

@@ -2,6 +2,8 @@
 
 use limiter_core::FixedRule;
 
+use super::kept::Part;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     began: u128,
@@ -17,6 +19,10 @@ impl Fixed {
             ends_at: now + u128::from(rule.window_us()),
             units: cost,
         }
+    }
+
+    pub(super) const fn began(&self) -> u128 {
+        self.began
     }
 
     pub(super) const fn ends_at(&self) -> u128 {
@@ -40,8 +46,12 @@ impl Fixed {
         }
     }
 
-    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
-        let units = self.units(now).saturating_sub(cost);
+    /// Gives back only what was charged within the window that is running.
+    pub(super) fn after_refund(self, now: u128, part: Part) -> Option<Self> {
+        if now >= self.ends_at || part.charged_at < self.began {
+            return Some(self);
+        }
+        let units = self.units(now).saturating_sub(part.units);
         (units > 0).then_some(Self { units, ..self })
     }
 }

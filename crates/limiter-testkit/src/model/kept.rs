@@ -17,6 +17,17 @@ pub(super) enum Kept {
     Fixed(Fixed),
 }
 
+/// Units of a charge that are to be given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// When it was charged.
+    pub(super) charged_at: u128,
+    /// What of it was not given back before.
+    pub(super) left: u128,
+    /// How much of that to give back.
+    pub(super) units: u128,
+}
+
 impl Kept {
     pub(super) fn is_of(&self, limit: &Limit) -> bool {
         match limit {
@@ -110,14 +121,26 @@ impl Kept {
         }
     }
 
-    /// Returns what is kept after `cost` was given back; nothing at all once nothing is spent.
-    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
+    /// Returns what is kept after units of a charge were given back; nothing at all once nothing is spent.
+    pub(super) fn after_refund(self, limit: &Limit, now: u128, part: Part) -> Option<Self> {
+        let span = limit.window().as_micros();
         match self {
-            Self::Bucket(bucket) => bucket.after_refund(now, cost).map(Self::Bucket),
-            Self::Sliding(window) => window.after_refund(now, cost).map(Self::Sliding),
-            Self::Suppressing(window) => window.after_refund(now, cost).map(Self::Suppressing),
-            Self::Fixed(fixed) => fixed.after_refund(now, cost).map(Self::Fixed),
+            Self::Bucket(bucket) => bucket.after_refund(now, part).map(Self::Bucket),
+            Self::Sliding(window) => window.after_refund(span, now, part).map(Self::Sliding),
+            Self::Suppressing(window) => {
+                window.after_refund(span, now, part).map(Self::Suppressing)
+            }
+            Self::Fixed(fixed) => fixed.after_refund(now, part).map(Self::Fixed),
         }
+    }
+
+    /// Returns `now`, or the latest moment that this has seen if a clock stepped back behind it.
+    pub(super) fn counts_as(&self, now: u128) -> u128 {
+        now.max(match self {
+            Self::Bucket(bucket) => bucket.changed_at(),
+            Self::Sliding(window) | Self::Suppressing(window) => window.changed_at(),
+            Self::Fixed(fixed) => fixed.began(),
+        })
     }
 
     /// Returns the first microsecond from which on this equals a plan that was never used.

@@ -2,11 +2,15 @@
 
 use limiter_core::{SuppressingRule, WindowRule};
 
+use super::kept::Part;
+
 /// Everything that was spent, in the order in which it came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     spent: Vec<Spent>,
     changed_at: u128,
+    /// The newest sub-bucket was given back whole: what comes next shares none with older units.
+    is_closed: bool,
 }
 
 /// Units that came together.
@@ -21,6 +25,10 @@ struct Spent {
 const SECOND: u128 = 1_000_000;
 
 impl Window {
+    pub(super) const fn changed_at(&self) -> u128 {
+        self.changed_at
+    }
+
     /// Returns the units that have not left.
     pub(super) fn units(&self, now: u128) -> u128 {
         self.units_leaving_after(now.max(self.changed_at))
@@ -77,7 +85,11 @@ impl Window {
         for spent in &mut self.spent {
             spent.leaves_at = spent.leaves_at.min(leaves_at);
         }
-        let newest = self.spent.last().filter(|newest| newest.leaves_at > now);
+        let newest = self
+            .spent
+            .last()
+            .filter(|newest| newest.leaves_at > now && !self.is_closed);
+        self.is_closed = false;
         let joins = newest
             .map(|newest| newest.sub_bucket)
             .filter(|began| now - began < u128::from(rule.granularity_us()));
@@ -96,18 +108,36 @@ impl Window {
         self
     }
 
-    /// The units that leave first are given back, so that what is left leaves no sooner than what was truly spent.
-    pub(super) fn after_refund(mut self, now: u128, cost: u128) -> Option<Self> {
-        self.changed_at = now.max(self.changed_at);
-        let mut rest = cost;
-        for spent in &mut self.spent {
-            if spent.leaves_at > self.changed_at {
-                let given = spent.units.min(rest);
-                spent.units -= given;
-                rest -= given;
-            }
+    /// Units are taken out of the sub-bucket that they are in, unless a whole window has passed since they came.
+    ///
+    /// That is the first sub-bucket to get units when they came, or later.
+    pub(super) fn after_refund(mut self, window: u128, now: u128, part: Part) -> Option<Self> {
+        let now = now.max(self.changed_at);
+        if now >= part.charged_at + window {
+            return Some(self);
         }
-        self.spent.retain(|spent| spent.units > 0);
+        let came_since = |spent: &&Spent| spent.leaves_at >= part.charged_at + window;
+        let Some(found) = self.spent.iter().find(came_since).copied() else {
+            return Some(self);
+        };
+        let is_in_it = |spent: &Spent| spent.sub_bucket == found.sub_bucket;
+        let mut rest = part.units;
+        for spent in self.spent.iter_mut().filter(|spent| is_in_it(spent)) {
+            let given = spent.units.min(rest);
+            spent.units -= given;
+            rest -= given;
+        }
+        let is_newest = self.spent.last().is_some_and(is_in_it);
+        let is_empty = self
+            .spent
+            .iter()
+            .filter(|spent| is_in_it(spent))
+            .all(|spent| spent.units == 0);
+        if is_empty {
+            self.spent.retain(|spent| !is_in_it(spent));
+            self.is_closed |= is_newest;
+        }
+        self.changed_at = now;
         (self.units(now) > 0).then_some(self)
     }
 
