@@ -27,7 +27,7 @@ impl Charges {
 
     /// Returns the refund of at most `units` of one of the last charges, if anything of it is left.
     fn part(&mut self, units: Cost) -> Option<Refund> {
-        let back = usize::try_from(units.get() % 4).unwrap();
+        let back = usize::try_from(units.get() % 4).ok()?;
         let (_, charge) = self.0.iter_mut().rev().nth(back)?;
         let given_back = charge.given_back;
         let units = Cost::new(units.get().min(charge.charged.get() - given_back)).ok()?;
