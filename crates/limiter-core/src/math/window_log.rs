@@ -69,17 +69,16 @@ impl WindowLog {
 
     /// Returns the units that are there at `now`.
     pub(crate) fn units(&self, now: Timestamp) -> u64 {
-        self.units_beyond(now.max(self.seen).as_micros())
+        let live = self.live(now.max(self.seen).as_micros());
+        live.map(|sub| u64::from(sub.units)).sum()
     }
 
-    /// Returns the units that leave after `moment_us`.
-    pub(crate) fn units_beyond(&self, moment_us: u64) -> u64 {
-        self.sub_buckets
-            .iter()
-            .rev()
-            .take_while(|sub| sub.leaves_at_us > moment_us)
-            .map(|sub| u64::from(sub.units))
-            .sum()
+    /// Returns the sub-buckets that leave after `moment_us`.
+    pub(super) fn live(&self, moment_us: u64) -> impl Iterator<Item = &SubBucket> {
+        let left = self
+            .sub_buckets
+            .partition_point(|sub| sub.leaves_at_us <= moment_us);
+        self.sub_buckets.iter().skip(left)
     }
 
     /// Returns the first moment, not before `now`, at which at most `most` units are left.

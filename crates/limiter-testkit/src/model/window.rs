@@ -18,6 +18,21 @@ struct Spent {
     leaves_at: u128,
 }
 
+/// Units that share a sub-bucket, of which only the last moment is known, and of the newest the first.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    began: u128,
+    came: u128,
+    units: u128,
+}
+
+/// An observed rate: so many units in so many microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    units: u128,
+    span: u128,
+}
+
 const SECOND: u128 = 1_000_000;
 
 impl Window {
@@ -50,23 +65,43 @@ impl Window {
             u128::from(rule.soft().limit()),
             u128::from(rule.soft().window_us()),
         );
-        let observed = self.units(now) + cost;
-        if observed <= soft {
+        let held = self.units(now) + cost;
+        if held <= soft {
             return 0;
         }
-        if observed >= u128::from(rule.hard()) {
+        if held >= u128::from(rule.hard()) {
             return 1_000_000;
         }
-        let passing_of_window = 1_000_000 * soft / observed;
-        let passing = if window > SECOND {
-            let last_second_began = now.max(self.changed_at) + window - SECOND;
-            let last_second = self.units_leaving_after(last_second_began) + cost;
-            let passing_of_second = 1_000_000 * soft * SECOND / (window * last_second);
-            passing_of_window.min(passing_of_second)
-        } else {
-            passing_of_window
-        };
-        1_000_000 - u32::try_from(passing).unwrap_or(1_000_000)
+        let now = now.max(self.changed_at);
+        let granularity = u128::from(rule.soft().granularity_us());
+        let groups = self.groups(now, window);
+        let mut rates = vec![Pace {
+            units: units_within(&groups, window, now, granularity, cost) + cost,
+            span: window,
+        }];
+        if window > SECOND {
+            rates.extend(last_second(&groups, now, granularity, cost));
+        }
+        let passing = |pace: Pace| 1_000_000 * soft * pace.span.min(window) / window / pace.units;
+        let passing = rates.into_iter().map(passing).min().unwrap_or(0);
+        // Above the soft limit nothing is certain, however many of the units held have really left.
+        1_000_000 - u32::try_from(passing).unwrap_or(999_999).min(999_999)
+    }
+
+    /// Returns the sub-buckets that have not left, the oldest first.
+    fn groups(&self, now: u128, window: u128) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for spent in self.spent.iter().filter(|spent| spent.leaves_at > now) {
+            match groups.last_mut() {
+                Some(group) if group.began == spent.sub_bucket => group.units += spent.units,
+                _ => groups.push(Group {
+                    began: spent.sub_bucket,
+                    came: spent.leaves_at.saturating_sub(window),
+                    units: spent.units,
+                }),
+            }
+        }
+        groups
     }
 
     /// Units share a sub-bucket with the newest ones if they come less than a granularity after its first ones. The whole
@@ -115,4 +150,39 @@ impl Window {
         let later = self.spent.iter().filter(|spent| spent.leaves_at > moment);
         later.map(|spent| spent.units).sum()
     }
+}
+
+/// Returns the units that came within the last `window`. Those of the oldest sub-bucket are taken to have come evenly within
+/// one granularity, the last of them with as much at once as is asked for now.
+fn units_within(groups: &[Group], window: u128, now: u128, granularity: u128, cost: u128) -> u128 {
+    let whole: u128 = groups.iter().skip(1).map(|group| group.units).sum();
+    let Some(oldest) = groups.first() else {
+        return 0;
+    };
+    let part = (oldest.came + window).saturating_sub(now);
+    if part >= granularity {
+        return whole + oldest.units;
+    }
+    whole + oldest.units.min(oldest.units * part / granularity + cost)
+}
+
+/// Returns the rate of the sub-buckets that are in use within the last second, over the time that they cover: since what
+/// came right before them, or since they began.
+fn last_second(groups: &[Group], now: u128, granularity: u128, cost: u128) -> Option<Pace> {
+    let (recent, before): (Vec<&Group>, Vec<&Group>) =
+        groups.iter().partition(|group| now < group.came + SECOND);
+    let oldest = recent.first()?;
+    let right_before = before
+        .last()
+        .filter(|previous| oldest.came - previous.came < granularity + SECOND);
+    let since = match (right_before, recent.as_slice()) {
+        (Some(previous), _) => previous.came,
+        (None, [only]) => only.began,
+        (None, _) => oldest.came.saturating_sub(granularity),
+    };
+    let units: u128 = recent.iter().map(|group| group.units).sum();
+    Some(Pace {
+        units: units + cost,
+        span: (now - since).max(SECOND),
+    })
 }
