@@ -10,7 +10,7 @@
 --   0x15     per u32 (tokens per period), period_us u48, rest_us u56, rest_part u32, cost_us u56, cost_part u32, rest u32
 --            (*_us and *_part are tokens as the time to refill them: microseconds, and a remainder in 1/per of one)
 --   0x12     limit u32, cost u32, window_us u48, granularity_us u48
---   0x13     the same, then hard u32 and per_second u56: the soft limit's units per second in millionths
+--   0x13     the same, then hard u32
 --   0x14     limit u32, cost u32, window_us u48
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
 -- State      tag u8: the version (1) in the high half, the form in the low half; then by tag
@@ -32,6 +32,17 @@ local key, call = KEYS[1], ARGV[1]
 local read, write, byte, floor = struct.unpack, struct.pack, string.byte, math.floor
 local op, plans, draw, at = read('>BBI3', call)
 
+-- Returns x * y / d rounded down, and what is left over. Exact for x < 2^53, y < 2^53, d < 2^46 and a result < 2^53: seven bits of x
+-- at a time.
+local function mul_div(x, y, d)
+  local whole, part, quotient, left = floor(y / d), y % d, 0, 0
+  for shift = 49, 0, -7 do
+    local sum = left * 128 + part * (floor(x / 2 ^ shift) % 128)
+    quotient, left = quotient * 128 + floor(sum / d), sum % d
+  end
+  return x * whole + quotient, left
+end
+
 local states
 if plans == 1 then
   states = {redis.call('HGET', key, ARGV[2])}
@@ -41,17 +52,6 @@ end
 local manual = ARGV[plans + 2]
 local time = manual and {manual, ARGV[plans + 3]} or redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-
--- Returns x * y / d rounded down, and what is left over. Exact for x < 2^35, y < 2^53, d < 2^45 and a result < 2^53: seven
--- bits of x at a time.
-local function mul_div(x, y, d)
-  local whole, part, quotient, left = floor(y / d), y % d, 0, 0
-  for shift = 28, 0, -7 do
-    local sum = left * 128 + part * (floor(x / 2 ^ shift) % 128)
-    quotient, left = quotient * 128 + floor(sum / d), sum % d
-  end
-  return x * whole + quotient, left
-end
 
 local admitted = true
 local writes, n, ttl_slot = {'HSET', key}, 2, -1
@@ -196,9 +196,9 @@ for i = 1, plans do
 
   elseif tag == 0x12 or tag == 0x13 then
     -- Twin of limiter_core::math::{window_log, sliding_window, suppressing_window}.
-    local limit, cost, window, granularity, hard, per_second
+    local limit, cost, window, granularity, hard
     shadow, limit, cost, window, granularity, at = read('>xBI4I4I6I6', call, at)
-    if tag == 0x13 then hard, per_second, at = read('>I4I7', call, at) end
+    if tag == 0x13 then hard, at = read('>I4', call, at) end
     local seen, began, total, last_leaves, last_units = now, now, 0, 0, 0
     local first = length + 1
     if form == tag then
@@ -232,8 +232,12 @@ for i = 1, plans do
           kept = write('>I7I4', leaves, there - units)
         else
           units = there
-          -- What comes after the newest one is emptied shares none with older units.
-          if place == length - 10 then began = 0 end
+          if place == length - 10 and place > first then
+            -- When the one before it began is not known: at the earliest then. What comes next does not share it.
+            local earliest = read('>I7', state, place - 11) - window + 1
+            began = (earliest < began and earliest or began) - granularity
+            if began < 0 then began = 0 end
+          end
         end
         after = total > units and write('>BI7I7I7', tag, seen, began, total - units)
           .. state:sub(first, place - 1) .. kept .. state:sub(place + 11) or ''
@@ -244,16 +248,38 @@ for i = 1, plans do
       elseif total + cost > limit then
         local refused = 1000000
         if total + cost < hard then
-          local passing = floor(limit * 1000000 / (total + cost))
+          -- Of the oldest sub-bucket some may have come more than a window ago.
+          local oldest_leaves, oldest = read('>I7I4', state, first)
+          local there = oldest
+          if oldest_leaves - seen < granularity then
+            there = mul_div(oldest, oldest_leaves - seen, granularity) + cost
+            if there > oldest then there = oldest end
+          end
+          local passing = floor(limit * 1000000 / (total - oldest + there + cost))
+          if passing > 999999 then passing = 999999 end
           if window > 1000000 then
-            local second, from, place = cost, seen + window - 1000000, length - 10
+            -- What came in the last second, and the time that it really took.
+            local second, from, place, came, previous = 0, seen + window - 1000000, length - 10, nil, nil
             while place >= first do
               local leaves, units = read('>I7I4', state, place)
-              if leaves <= from then break end
-              second, place = second + units, place - 11
+              if leaves <= from then
+                previous = leaves - window
+                break
+              end
+              second, came, place = second + units, leaves - window, place - 11
             end
-            local passing_now = floor(per_second / second)
-            if passing_now < passing then passing = passing_now end
+            if came then
+              local since = came - granularity
+              if previous and came < previous + granularity + 1000000 then
+                since = previous
+              elseif place == length - 21 then
+                since = began
+              end
+              local span = seen - since
+              if span < 1000000 then span = 1000000 elseif span > window then span = window end
+              local passing_now = floor(mul_div(limit * 1000000, span, window) / (second + cost))
+              if passing_now < passing then passing = passing_now end
+            end
           end
           refused = 1000000 - passing
         end

@@ -31,7 +31,6 @@ pub(crate) fn push_entry(packed: &mut Packed, plan: &Plan, cost: Cost) {
             begin(SUPPRESSING_WINDOW);
             push_window(packed, rule.soft(), cost);
             push(packed, 4, rule.hard().into());
-            push(packed, 7, rule.soft_per_second_millionths());
         }
         Limit::FixedWindow(rule) => {
             begin(FIXED_WINDOW);

@@ -70,17 +70,16 @@ impl WindowLog {
 
     /// Returns the units that are there at `now`.
     pub(crate) fn units(&self, now: Timestamp) -> u64 {
-        self.units_beyond(now.max(self.seen).as_micros())
+        let live = self.live(now.max(self.seen).as_micros());
+        live.map(|sub| u64::from(sub.units)).sum()
     }
 
-    /// Returns the units that leave after `moment_us`.
-    pub(crate) fn units_beyond(&self, moment_us: u64) -> u64 {
-        self.sub_buckets
-            .iter()
-            .rev()
-            .take_while(|sub| sub.leaves_at_us > moment_us)
-            .map(|sub| u64::from(sub.units))
-            .sum()
+    /// Returns the sub-buckets that leave after `moment_us`.
+    pub(super) fn live(&self, moment_us: u64) -> impl Iterator<Item = &SubBucket> {
+        let left = self
+            .sub_buckets
+            .partition_point(|sub| sub.leaves_at_us <= moment_us);
+        self.sub_buckets.iter().skip(left)
     }
 
     /// Returns the first moment, not before `now`, at which at most `most` units are left.
@@ -154,22 +153,34 @@ impl WindowLog {
         let Some(nth) = sub_buckets.position(|sub| sub.leaves_at_us >= leaves_from_us) else {
             return Some(self);
         };
-        self.take(nth, part.units);
+        self.take(nth, part.units, rule);
         self.seen = self.seen.max(now);
         self.drop_left();
         (!self.sub_buckets.is_empty()).then_some(self)
     }
 
-    /// Takes units out of a sub-bucket. What comes after the newest one is emptied shares none with older units.
-    fn take(&mut self, nth: usize, units: u32) {
-        if let Some(sub) = self.sub_buckets.get_mut(nth) {
-            sub.units = sub.units.saturating_sub(units);
-            if sub.units == 0 {
-                self.sub_buckets.remove(nth);
-                if nth == self.sub_buckets.len() {
-                    self.newest_began = Timestamp::EPOCH;
-                }
-            }
+    /// Takes units out of a sub-bucket.
+    ///
+    /// When the newest one is emptied, the one before it is the newest. When that began is not known any more: it is taken to
+    /// have been as early as can be, so that what comes next does not share it, and holds none of its units back.
+    fn take(&mut self, nth: usize, units: u32, rule: &WindowRule) {
+        let Some(sub) = self.sub_buckets.get_mut(nth) else {
+            return;
+        };
+        sub.units = sub.units.saturating_sub(units);
+        if sub.units > 0 {
+            return;
+        }
+        self.sub_buckets.remove(nth);
+        if let Some(newest) = self
+            .sub_buckets
+            .last()
+            .filter(|_| nth == self.sub_buckets.len())
+        {
+            let after_its_last_us = (newest.leaves_at_us + 1).saturating_sub(rule.window_us());
+            let began_us = after_its_last_us.min(self.newest_began.as_micros());
+            let began_us = began_us.saturating_sub(rule.granularity_us());
+            self.newest_began = Timestamp::from_micros(began_us).unwrap_or(self.newest_began);
         }
     }
 

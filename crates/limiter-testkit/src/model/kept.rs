@@ -123,14 +123,17 @@ impl Kept {
 
     /// Returns what is kept after units of a charge were given back; nothing at all once nothing is spent.
     pub(super) fn after_refund(self, limit: &Limit, now: u128, part: Part) -> Option<Self> {
-        let span = limit.window().as_micros();
-        match self {
-            Self::Bucket(bucket) => bucket.after_refund(now, part).map(Self::Bucket),
-            Self::Sliding(window) => window.after_refund(span, now, part).map(Self::Sliding),
-            Self::Suppressing(window) => {
-                window.after_refund(span, now, part).map(Self::Suppressing)
+        match (self, limit) {
+            (Self::Bucket(bucket), _) => bucket.after_refund(now, part).map(Self::Bucket),
+            (Self::Sliding(window), Limit::SlidingWindow(rule)) => {
+                window.after_refund(rule, now, part).map(Self::Sliding)
             }
-            Self::Fixed(fixed) => fixed.after_refund(now, part).map(Self::Fixed),
+            (Self::Suppressing(window), Limit::SuppressingWindow(rule)) => {
+                let window = window.after_refund(rule.soft(), now, part);
+                window.map(Self::Suppressing)
+            }
+            (Self::Fixed(fixed), _) => fixed.after_refund(now, part).map(Self::Fixed),
+            (other, _) => Some(other),
         }
     }
 
