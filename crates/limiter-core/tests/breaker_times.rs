@@ -304,6 +304,33 @@ proptest! {
     }
 }
 
+/// A store that refuses at once, and counts.
+#[derive(Default)]
+struct Refusing(AtomicU32);
+
+#[async_trait]
+impl RateLimiterRepository for Refusing {
+    async fn try_acquire(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(StoreError::unavailable(
+            Charge::Impossible,
+            "connection refused",
+        ))
+    }
+
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.try_acquire(key, plans, cost).await
+    }
+
+    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.try_acquire(key, plans, cost).await
+    }
+
+    async fn reset(&self, _: &Key, _: &[Plan]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
 /// A store whose first call hangs, and which answers all others at once; without a deadline.
 #[derive(Default)]
 struct HangsOnce {
@@ -345,6 +372,30 @@ fn about_to_probe(clock: &ManualClock) -> Arc<CircuitBreaker<HangsOnce>> {
     assert_eq!(breaker.state(), BreakerState::Open);
     clock.advance(2 * SECOND);
     Arc::new(breaker)
+}
+
+/// The pauses of a store that fails at once are the shortest.
+#[test]
+fn store_that_is_away_is_asked_at_most_six_times_a_second() {
+    for seed in 0..100 {
+        let (clock, random) = (ManualClock::new(), SeededRandom::new(seed));
+        let store = Arc::new(Refusing::default());
+        let breaker = CircuitBreaker::new(store.clone(), Arc::new(clock.clone()), Arc::new(random));
+        let breaker = Arc::new(breaker);
+        while breaker.state() == BreakerState::Closed {
+            assert!(poll(call(&breaker)).is_ready());
+        }
+        let mut asked = vec![store.0.load(Ordering::Relaxed)];
+        for _ in 0..20_000 {
+            clock.advance(Duration::from_millis(1));
+            assert!(poll(call(&breaker)).is_ready());
+            asked.push(store.0.load(Ordering::Relaxed));
+        }
+        for second in asked.windows(1_001) {
+            let within = second.last().unwrap() - second.first().unwrap();
+            assert!((3..=6).contains(&within), "{within} in a second");
+        }
+    }
 }
 
 /// The caller of a probe may keep its future and poll it no more, or the store may have no deadline.

@@ -24,8 +24,8 @@ use crate::{
 ///
 /// With the default [`BreakerSettings`], at 50 calls a second or more:
 /// - it opens within 500 ms of complete silence, whatever was before;
-/// - it is closed again within 1 s of the store's return, however long the store was away;
-/// - a store that is away is asked at most five times a second.
+/// - it is closed again within 1 s of the moment at which the store answers again, however long that was away;
+/// - a store that is away is asked at most six times a second.
 ///
 /// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it: the store that says so is there.
 ///
