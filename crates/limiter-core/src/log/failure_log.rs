@@ -64,9 +64,13 @@ impl FailureLog {
         }
     }
 
-    /// Notes that the store failed; `consequence` says what becomes of requests then.
+    /// Notes that the store failed; `consequence` says what becomes of requests then. A call that the store refuses to look at is no
+    /// failure of the store.
     #[cold]
     pub fn failed(&self, error: &StoreError, consequence: &str) {
+        if matches!(error, StoreError::Request(_)) {
+            return;
+        }
         self.note(self.throttle.now());
         self.throttle.error(cause_of(error), || {
             format!("{}; {consequence}", with_causes(error))
@@ -76,6 +80,9 @@ impl FailureLog {
     /// Notes that the local store failed as well, which was to stand in: requests are turned away then.
     #[cold]
     pub fn local_failed(&self, error: &StoreError) {
+        if matches!(error, StoreError::Request(_)) {
+            return;
+        }
         let cause = format!("local store: {}", cause_of(error));
         self.throttle.error(&cause, || {
             let text = with_causes(error);
@@ -120,7 +127,7 @@ impl FailureLog {
         }
         let logged = self.throttle.info("answers again", || {
             let (time, failures) = (ended.last.since(ended.began), ended.failures);
-            format!("store answers again, after {failures} failures in {time:.1?}; it decides requests from now on")
+            format!("store answers again, after {failures} failures in {time:.1?}")
         });
         if logged {
             *spell = None;

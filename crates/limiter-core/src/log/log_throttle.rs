@@ -135,9 +135,10 @@ fn write_info(line: &str) {
     }
 }
 
-/// Nothing can be done if there is no standard error either.
+/// Written at once, so that no other line comes between. Nothing can be done if there is no standard error either.
 fn write_to_standard_error(level: &str, line: &str) {
-    let _ = writeln!(std::io::stderr(), "limiter: {level}: {}", OneLine(line));
+    let line = format!("limiter: {level}: {}\n", OneLine(line));
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Prints a text on one line, whatever a server said in it.
