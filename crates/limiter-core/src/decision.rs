@@ -348,7 +348,7 @@ pub enum CheckError {
     /// The call can never be answered.
     #[error(transparent)]
     Request(#[from] crate::InvalidRequest),
-    /// The store failed where no policy can answer for it: on `peek`, `refund` and `reset`.
+    /// The store failed where no policy answers for it: on `peek`, `refund` and `reset`, and on `check` if it is misconfigured.
     #[error("store failed")]
     Store(#[source] StoreError),
 }

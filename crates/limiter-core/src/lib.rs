@@ -13,6 +13,7 @@ mod fallback;
 mod in_memory_plan_registry;
 mod key;
 mod limit;
+mod log;
 pub mod math;
 mod period;
 mod plan;
@@ -46,6 +47,7 @@ pub use limit::{
     BucketRule, FixedRule, FixedWindow, InvalidLimit, Limit, MAX_UNITS, Rate, SlidingWindow,
     SuppressingRule, SuppressingWindow, TokenBucket, WindowRule,
 };
+pub use log::{FailureLog, LogThrottle};
 pub use period::{days, hours, minutes, seconds};
 pub use plan::{Enforcement, InvalidPlan, Plan};
 pub use plan_name::{InvalidPlanName, PlanName};

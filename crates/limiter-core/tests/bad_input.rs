@@ -255,6 +255,14 @@ fn breaker_settings_are_refused_as_their_table_says() {
         ("slow_percent must be 1 to 100", new.with_slow_percent(0)),
         ("slow_percent must be 1 to 100", new.with_slow_percent(101)),
         (
+            "silent_calls must be at least 1",
+            new.with_silence(0, Duration::ZERO),
+        ),
+        (
+            "silent_for must be at most 1 h",
+            new.with_silence(1, hour + NANOSECOND),
+        ),
+        (
             "open_for must be at least 1 ms",
             new.with_open_for(MILLISECOND - NANOSECOND, hour),
         ),
@@ -265,6 +273,14 @@ fn breaker_settings_are_refused_as_their_table_says() {
         (
             "open_at_most must be at most 1 h",
             new.with_open_for(hour, hour + NANOSECOND),
+        ),
+        (
+            "probe_limit must be 1 ms to 1 h",
+            new.with_probe_limit(MILLISECOND - NANOSECOND),
+        ),
+        (
+            "probe_limit must be 1 ms to 1 h",
+            new.with_probe_limit(hour + NANOSECOND),
         ),
         (
             "successes_to_close must be at least 1",
@@ -289,13 +305,17 @@ fn breaker_settings_are_refused_as_their_table_says() {
         .with_slow_call(NANOSECOND);
     let least = least
         .with_slow_percent(1)
+        .with_silence(1, Duration::ZERO)
         .with_open_for(MILLISECOND, MILLISECOND)
+        .with_probe_limit(MILLISECOND)
         .with_successes_to_close(1);
     let most = new
         .with_window(hour)
         .with_failure_percent(100)
         .with_slow_percent(100)
-        .with_open_for(hour, hour);
+        .with_silence(u32::MAX, hour)
+        .with_open_for(hour, hour)
+        .with_probe_limit(hour);
     assert!(new.check().is_ok() && least.check().is_ok() && most.check().is_ok());
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Response, StatusCode};
-use limiter_core::{CheckError, Decision, Outcome, PlanName, Refusal, RefusalCode, UnresolvedKey};
+use limiter_core::{
+    CheckError, Decision, Outcome, PlanName, Refusal, RefusalCode, StoreError, UnresolvedKey,
+};
 
 use super::{RejectionBody, problem};
 use crate::headers::{Fields, keep_longest, whole_seconds};
@@ -85,7 +87,7 @@ pub enum RejectionReason {
     Forbidden,
     /// The request costs more than its plan can ever admit: no wait would help.
     CostTooLarge,
-    /// The limit is set up wrongly.
+    /// The limit, or the store, is set up wrongly.
     Misconfigured,
 }
 
@@ -130,6 +132,9 @@ impl Rejection {
 
     pub(crate) fn by_error(error: &CheckError) -> Self {
         match error {
+            CheckError::Store(error @ StoreError::Misconfigured { .. }) => {
+                Self::misconfigured(&error.to_string())
+            }
             CheckError::Store(_) => Self::new(
                 RejectionReason::StoreUnavailable,
                 StatusCode::SERVICE_UNAVAILABLE,

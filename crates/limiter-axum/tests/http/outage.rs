@@ -25,6 +25,8 @@ enum Away {
     Refuses,
     /// Its client waits for ever.
     Hangs,
+    /// It does not know the password.
+    Misconfigured,
 }
 
 impl Away {
@@ -35,6 +37,10 @@ impl Away {
                 "connection refused",
             )),
             Self::Hangs => std::future::pending().await,
+            Self::Misconfigured => Err(StoreError::misconfigured(
+                "give the user and password that the server knows",
+                "WRONGPASS",
+            )),
         }
     }
 }
@@ -139,7 +145,11 @@ async fn charge_twice_and_fail(limits: Limits) -> Result<http::StatusCode, Rejec
 
 /// Serves on a store that refuses.
 async fn with(policy: FailurePolicy) -> (String, Arc<Counts>) {
-    let (limiter, counts) = counted(Arc::new(Away::Refuses), policy);
+    with_store(Away::Refuses, policy).await
+}
+
+async fn with_store(store: Away, policy: FailurePolicy) -> (String, Arc<Counts>) {
+    let (limiter, counts) = counted(Arc::new(store), policy);
     (serve_with(limiter).await, counts)
 }
 
@@ -240,6 +250,49 @@ async fn a_store_that_is_away_is_no_mistake_of_the_layer() {
     let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
     assert!(layer.verify().await.is_ok());
     assert_eq!(counts.failures.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_misconfigured_store_is_found_when_the_service_starts() {
+    for policy in [FailurePolicy::FailOpen, FailurePolicy::FailClosed] {
+        let (limiter, counts) = counted(Arc::new(Away::Misconfigured), policy);
+        let limit = RateLimit::plan("gold");
+        let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
+        let found = layer.verify().await.unwrap_err();
+        let cause = std::error::Error::source(&found).unwrap().to_string();
+        assert!(cause.contains("give the user and password"), "{cause}");
+        assert_eq!(counts.failures.load(Ordering::Relaxed), 1);
+    }
+}
+
+/// That is no outage: it does not go away by itself, and letting everybody pass would hide it.
+#[tokio::test]
+async fn a_misconfigured_store_is_500_and_the_log_says_why() {
+    let log = crate::log::Log::start();
+    let (url, counts) = with_store(Away::Misconfigured, FailurePolicy::FailOpen).await;
+    assert_eq!(statuses(&url, 5).await, [500; 5]);
+    assert_eq!(counts.failed_open.load(Ordering::Relaxed), 0);
+    assert_eq!(counts.failures.load(Ordering::Relaxed), 5);
+    let body = get(&url).await.text().await.unwrap();
+    assert!(!body.contains("password"), "callers are not told: {body}");
+    let (text, told) = (
+        log.text(),
+        "give the user and password that the server knows",
+    );
+    assert_eq!(text.matches("ERROR").count(), 2, "{text}");
+    assert_eq!(
+        text.matches(told).count(),
+        2,
+        "by the limiter and by the layer: {text}"
+    );
+}
+
+#[tokio::test]
+async fn a_misconfigured_store_is_an_outage_to_who_says_so() {
+    let (limiter, counts) = counted(Arc::new(Away::Misconfigured), FailurePolicy::FailOpen);
+    let url = serve_with(limiter.tolerating_misconfiguration()).await;
+    assert_eq!(statuses(&url, 5).await, [200; 5]);
+    assert_eq!(counts.failed_open.load(Ordering::Relaxed), 5);
 }
 
 #[tokio::test]

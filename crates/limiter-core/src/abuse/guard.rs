@@ -1,9 +1,9 @@
 //! [`AbuseGuard`]: one flow, guarded by one policy.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use super::{AbuseDecision, AbuseOutcome, AbusePolicy, Refusal, RefusalCode};
+use crate::log::with_causes;
 use crate::{AbuseLimiter, Enforcement, Key, StoreError};
 
 /// Guards one flow by one policy: `Ok(())`, or a ready error value to send back.
@@ -141,16 +141,4 @@ impl AbuseGuard {
             None => refusal,
         }
     }
-}
-
-/// Writes an error and all its causes.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

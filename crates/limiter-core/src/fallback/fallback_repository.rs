@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::Share;
-use crate::{Cost, Key, Plan, RateLimiterRepository, Refund, Source, StoreError, Verdict};
+use crate::{
+    Cost, FailureLog, Key, NoObserver, Observer, Plan, RateLimiterRepository, Refund, Source,
+    StoreError, Verdict,
+};
 
 /// A local store, and this node's share of each limit: what stands in while the shared store is away.
 ///
@@ -75,7 +78,10 @@ fn by_fallback(verdict: Verdict) -> Verdict {
     }
 }
 
-/// A repository that asks a local store whenever the shared one gives no verdict.
+/// A repository that asks a local store whenever the shared one is away, overloaded or full.
+///
+/// A shared store that is [misconfigured](StoreError::Misconfigured) is none of these: its error is passed on. A failure that the
+/// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says.
 ///
 /// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
 /// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`]. A refund goes to the store that
@@ -98,22 +104,73 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 pub struct FallbackRepository {
     shared: Arc<dyn RateLimiterRepository>,
     local: LocalStore,
+    observer: Arc<dyn Observer>,
+    log: Arc<FailureLog>,
 }
 
 impl FallbackRepository {
     /// Puts `local` behind `shared`.
     #[must_use]
     pub fn new(shared: Arc<dyn RateLimiterRepository>, local: LocalStore) -> Self {
-        Self { shared, local }
+        Self {
+            shared,
+            local,
+            observer: Arc::new(NoObserver),
+            log: Arc::default(),
+        }
+    }
+
+    /// Tells `observer` of every failure that the local store stands in for.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Writes failures of the shared store to `log`.
+    #[must_use]
+    pub fn with_failure_log(mut self, log: Arc<FailureLog>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Keeps the shared store's error unless the local store has an answer.
+    fn instead_of(
+        &self,
+        error: StoreError,
+        local: Result<Verdict, StoreError>,
+    ) -> Result<Verdict, StoreError> {
+        self.log.failed(&error, CONSEQUENCE);
+        match local {
+            Ok(verdict) => {
+                self.observer.store_failed(&error);
+                Ok(by_fallback(verdict))
+            }
+            Err(local) => {
+                if !matches!(local, StoreError::Request(_)) {
+                    self.log.local_failed(&local);
+                    self.observer.store_failed(&local);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells the log of an answer of the shared store.
+    fn told<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if answer.is_ok() {
+            self.log.answered();
+        }
+        answer
     }
 }
 
-/// Keeps the shared store's error unless the local store has an answer.
-fn instead_of(
-    error: StoreError,
-    local: Result<Verdict, StoreError>,
-) -> Result<Verdict, StoreError> {
-    local.map(by_fallback).map_err(|_| error)
+const CONSEQUENCE: &str =
+    "requests that need it are limited to this node's share by the local store (fallback)";
+
+/// Says whether the local store stands in for a shared one that failed so.
+const fn is_answered_for(error: &StoreError) -> bool {
+    error.is_outage() || matches!(error, StoreError::Full { .. })
 }
 
 #[async_trait]
@@ -125,29 +182,29 @@ impl RateLimiterRepository for FallbackRepository {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         match self.shared.try_acquire(key, plans, cost).await {
-            Err(error) if !matches!(error, StoreError::Request(_)) => {
+            Err(error) if is_answered_for(&error) => {
                 let local = self
                     .local
                     .store
                     .try_acquire(key, &self.local.shares(plans), cost)
                     .await;
-                instead_of(error, local)
+                self.instead_of(error, local)
             }
-            answer => answer,
+            answer => self.told(answer),
         }
     }
 
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         match self.shared.peek(key, plans, cost).await {
-            Err(error) if !matches!(error, StoreError::Request(_)) => {
+            Err(error) if is_answered_for(&error) => {
                 let local = self
                     .local
                     .store
                     .peek(key, &self.local.shares(plans), cost)
                     .await;
-                instead_of(error, local)
+                self.instead_of(error, local)
             }
-            answer => answer,
+            answer => self.told(answer),
         }
     }
 
@@ -160,12 +217,12 @@ impl RateLimiterRepository for FallbackRepository {
         if refund.source == Source::Fallback {
             self.local.refund(key, plans, refund).await
         } else {
-            self.shared.refund(key, plans, refund).await
+            self.told(self.shared.refund(key, plans, refund).await)
         }
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         self.local.store.reset(key, plans).await?;
-        self.shared.reset(key, plans).await
+        self.told(self.shared.reset(key, plans).await)
     }
 }

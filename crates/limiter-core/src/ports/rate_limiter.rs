@@ -9,8 +9,8 @@ use crate::{CheckError, Cost, Decision, Key, PlanName, Receipt};
 
 /// Decides requests under named plans.
 ///
-/// A denial is a value. An error is the caller's own mistake, or (for `peek`, `refund` and `reset`, which no policy can
-/// answer for) a store that failed.
+/// A denial is a value. An error is the caller's own mistake, a store that is set up wrongly, or (for `peek`, `refund` and `reset`,
+/// which no policy can answer for) a store that failed.
 ///
 /// # Cancel safety
 /// A dropped call may still take effect, once.
@@ -39,8 +39,8 @@ pub trait RateLimiter: Send + Sync {
     /// Spends `cost` under `key` if every enforced one of `plans` allows it.
     ///
     /// # Errors
-    /// [`CheckError`] for an unknown plan or a call that can never be answered. A store that fails is no error here: the
-    /// failure policy decides.
+    /// [`CheckError`] for an unknown plan, a call that can never be answered, or a store that is set up wrongly. A store that is away
+    /// is no error here: the failure policy decides.
     ///
     /// # Cancel safety
     /// A dropped call may still have spent `cost`; it never spends twice.

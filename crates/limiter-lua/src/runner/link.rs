@@ -57,7 +57,8 @@ struct Failed<E> {
 struct RuntimeEnded;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A store that is back is asked again within a second, with a circuit breaker before it, too.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A connection on which nothing was answered for so long is given up, though it looks whole.
 const LONGEST_SILENCE: Duration = Duration::from_millis(400);
 
@@ -283,13 +284,13 @@ impl<D: Driver> Shared<D> {
     }
 }
 
-/// Returns how long to leave the server alone after so many failures: twice as long each time, up to a second, and
-/// somewhat at random so that nodes do not come back all at once.
+/// Returns how long to leave the server alone after so many failures: twice as long each time, up to half a
+/// second, and somewhat at random so that nodes do not come back all at once.
 fn pause(times: u32) -> Duration {
     let pause = FIRST_PAUSE
         .saturating_mul(1 << times.min(10))
         .min(LONGEST_PAUSE);
-    pause.mul_f64(0.75 + fastrand::f64() / 4.0)
+    pause.mul_f64(0.9 + fastrand::f64() / 5.0)
 }
 
 #[cfg(test)]
