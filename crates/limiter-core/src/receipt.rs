@@ -27,6 +27,13 @@ use crate::{Cost, InvalidRequest, Key, PlanDecision, PlanName, Refund, Source, T
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// There is never a second one:
+/// ```compile_fail,E0599
+/// fn twice(receipt: limiter_core::Receipt) -> [limiter_core::Receipt; 2] {
+///     [receipt.clone(), receipt]
+/// }
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Receipt {
     key: Key,

@@ -115,23 +115,18 @@ async fn refunds_add_up_and_no_store_is_asked_for_more_than_was_charged() {
 /// A refund that failed can be asked for again, unless the store may have given the units back.
 #[tokio::test]
 async fn what_may_have_been_given_back_is_gone_from_the_receipt() {
-    let cases: [(fn() -> StoreError, _); 2] = [
-        (|| StoreError::unavailable(Charge::Impossible, "refused"), 6),
+    let cases: [(fn() -> Option<StoreError>, _); 2] = [
         (
-            || StoreError::unavailable(Charge::Possible, "connection reset"),
+            || Some(StoreError::unavailable(Charge::Impossible, "refused")),
+            6,
+        ),
+        (
+            || Some(StoreError::unavailable(Charge::Possible, "reset")),
             4,
         ),
     ];
     for (error, left) in cases {
-        let mut store = MockRateLimiterRepository::new();
-        store
-            .expect_try_acquire()
-            .returning(|_, _, _| Ok(verdict(true, &[charged(4, MOMENT)])));
-        store
-            .expect_refund()
-            .times(1)
-            .returning(move |_, _, _| Err(error()));
-        let limiter = DefaultRateLimiter::new(registry(), Arc::new(store));
+        let limiter = DefaultRateLimiter::new(registry(), giving_back(error, 1));
         let mut receipt = receipt(&limiter, &["gold"], 6).await.unwrap();
         let failed = limiter.refund(&mut receipt, cost(2)).await.unwrap_err();
         assert!(matches!(failed, CheckError::Store(_)));
@@ -282,6 +277,22 @@ async fn what_a_store_charged_goes_back_to_that_store_alone() {
         assert_eq!(decision.source(), Source::Store);
         assert_eq!(guarded.left().await, (10, 5), "by_policy = {by_policy}");
     }
+}
+
+/// Nobody answers for a local store that fails, and what it may have given back is gone.
+#[tokio::test]
+async fn a_local_store_that_does_not_confirm_a_refund_is_told() {
+    let local = LocalStore::new(
+        giving_back(|| Some(outage()), 1),
+        Share::of_nodes(1).unwrap(),
+    );
+    let limiter = DefaultRateLimiter::new(registry(), failing(outage))
+        .with_failure_policy(FailurePolicy::Fallback(local));
+    let mut receipt = receipt(&limiter, &["gold"], 6).await.unwrap();
+    assert_eq!(receipt.source(), Source::Fallback);
+    let error = limiter.refund(&mut receipt, cost(2)).await.unwrap_err();
+    assert!(matches!(error, CheckError::Store(_)), "{error:?}");
+    assert_eq!(receipt.left(), Some(cost(4)));
 }
 
 #[tokio::test]
