@@ -66,7 +66,6 @@ fn push_wide_bucket(packed: &mut Packed, rule: &BucketRule, cost: Cost) {
         push(packed, 7, u64::try_from(ticks / units).unwrap_or(u64::MAX));
         push(packed, 4, u64::try_from(ticks % units).unwrap_or(0));
     }
-    push(packed, 4, rest.into());
     push(packed, 4, cost.get().into());
 }
 
