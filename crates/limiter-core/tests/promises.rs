@@ -221,7 +221,8 @@ fn is_admitted_exactly_after(desk: &Desk, cost: Cost, wait: Duration) -> Result<
 
 fn stored(state: &State) -> Option<State> {
     let log = |log: &WindowLog| {
-        WindowLog::from_parts(log.seen(), log.newest_began(), log.sub_buckets().to_vec())
+        let sub_buckets = log.sub_buckets().to_vec();
+        WindowLog::from_parts(log.seen(), log.newest_began(), log.kept_us(), sub_buckets)
     };
     match state {
         State::TokenBucket(s) => {

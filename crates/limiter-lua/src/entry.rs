@@ -44,10 +44,10 @@ pub(crate) fn push_entry(packed: &mut Packed, plan: &Plan, cost: Cost) {
 /// Appends what is given back under one plan, charged at `charged_at` if it was charged at all.
 pub(crate) fn push_refund(packed: &mut Packed, refund: &Refund, charged_at: Option<Timestamp>) {
     let left = refund.charged.get().saturating_sub(refund.given_back);
-    let units = charged_at.map_or(0, |_| refund.units.get().min(left));
+    let back = charged_at.map_or(0, |_| refund.units.get().min(left));
     push(packed, 7, charged_at.map_or(0, Timestamp::as_micros));
     push(packed, 4, left.into());
-    push(packed, 4, units.into());
+    push(packed, 4, back.into());
 }
 
 /// Returns whether the numbers of a bucket fit the compact form: a whole period for each token, and short enough.
@@ -75,7 +75,6 @@ fn push_wide_bucket(packed: &mut Packed, rule: &BucketRule, cost: Cost) {
         push(packed, 7, u64::try_from(ticks / units).unwrap_or(u64::MAX));
         push(packed, 4, u64::try_from(ticks % units).unwrap_or(0));
     }
-    push(packed, 4, rest.into());
 }
 
 fn push_window(packed: &mut Packed, rule: &WindowRule, cost: Cost) {

@@ -64,9 +64,12 @@ macro_rules! store_laws {
             all_keys_share_one_time
             changed_limit_keeps_what_was_spent
             plan_change_never_grants
-            changed_rate_counts_from_the_next_spend
+            changed_rate_counts_from_the_last_charge
+            changed_burst_keeps_the_whole_debt
+            outlived_state_of_a_changed_plan_is_no_state
             same_rate_in_other_numbers_is_no_change
-            changed_window_keeps_units_no_longer_than_itself
+            changed_window_counts_from_when_units_came
+            changed_window_forgets_nothing_of_a_longer_one
             changed_algorithm_restarts_and_says_so
             outlived_state_of_another_algorithm_is_no_restart
             denied_chain_charges_no_plan

@@ -113,8 +113,8 @@ fn charge(plan: &Plan, state: &mut Option<State>, spends: bool, now: Timestamp, 
 fn stand(answer: &mut PlanVerdict, plan: &Plan, state: Option<&State>, now: Timestamp) {
     answer.remaining = plan.limit().remaining(state, now);
     answer.free_after_wait = answer.remaining;
-    let known = state.filter(|state| state.belongs_to(plan.limit()));
-    answer.reset_after = until(now, known.map_or(0, State::expires_at_us));
+    let unused_from_us = state.map_or(0, |state| plan.limit().unused_from_us(state));
+    answer.reset_after = until(now, unused_from_us);
 }
 
 /// Fills in how the plans stand now, and when the request would pass if it was denied.

@@ -17,7 +17,8 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the microsecond since the epoch from which on this state equals no state. A time to live may end then.
+    /// Returns the microsecond since the epoch from which on this state equals no state, whatever the plan is by then. A time
+    /// to live may end then.
     #[must_use]
     pub fn expires_at_us(&self) -> u64 {
         match self {
@@ -173,10 +174,26 @@ impl Limit {
                 let log = log.refund(rule.soft(), now, part);
                 log.map(State::SuppressingWindow)
             }
-            (Self::FixedWindow(_), State::FixedWindow(state)) => {
-                state.refund(now, part).map(State::FixedWindow)
+            (Self::FixedWindow(rule), State::FixedWindow(state)) => {
+                state.refund(rule, now, part).map(State::FixedWindow)
             }
             (_, state) => Some(state),
+        }
+    }
+
+    /// Returns the moment from which on the plan is as good as unused; the past for a state of another algorithm.
+    #[inline]
+    pub(super) fn unused_from_us(&self, state: &State) -> u64 {
+        match (self, state) {
+            (Self::TokenBucket(rule), State::TokenBucket(state)) => rule.full_at_us(state),
+            (Self::SlidingWindow(rule), State::SlidingWindow(log)) => {
+                log.empty_from_us(rule.window_us())
+            }
+            (Self::SuppressingWindow(rule), State::SuppressingWindow(log)) => {
+                log.empty_from_us(rule.soft().window_us())
+            }
+            (Self::FixedWindow(rule), State::FixedWindow(state)) => rule.ends_at_us(state),
+            _ => 0,
         }
     }
 

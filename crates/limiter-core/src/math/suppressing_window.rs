@@ -33,7 +33,7 @@ impl SuppressingRule {
     /// certain, so at least a millionth is refused.
     fn suppression(&self, log: Option<&WindowLog>, now: Timestamp, cost: Cost) -> Suppression {
         let cost = u64::from(cost.get());
-        let held = log.map_or(0, |log| log.units(now)) + cost;
+        let held = log.map_or(0, |log| log.units(self.soft().window_us(), now)) + cost;
         let soft = u64::from(self.soft().limit());
         let Some(log) = log.filter(|_| held > soft) else {
             return Suppression::NONE;
@@ -41,7 +41,7 @@ impl SuppressingRule {
         if held >= u64::from(self.hard()) {
             return Suppression::ALL;
         }
-        let observed = held - self.left_of_oldest(log, now, cost);
+        let observed = held - self.left_of_oldest(log, now, held, cost);
         let mut passing = (soft * ALL_MILLIONTHS / observed).min(ALL_MILLIONTHS - 1);
         if self.soft().window_us() > SECOND_US
             && let Some(last_second) = self.last_second(log, now, cost)
@@ -51,19 +51,23 @@ impl SuppressingRule {
         Suppression::refusing_all_but(passing)
     }
 
-    /// Returns how many units of the oldest sub-bucket came more than a window ago, if they came evenly within one
-    /// granularity and the last increment was as large as this one.
-    fn left_of_oldest(&self, log: &WindowLog, now: Timestamp, cost: u64) -> u64 {
-        let now_us = now.max(log.seen()).as_micros();
-        let Some(oldest) = log.live(now_us).next() else {
+    /// Returns how many units of the oldest sub-bucket came more than a window ago, of `held` in all.
+    ///
+    /// Those that did not are as many as came in that time at the rate of all after them, the last of them an increment as
+    /// large as this one; but not fewer than if they came evenly within one granularity.
+    fn left_of_oldest(&self, log: &WindowLog, now: Timestamp, held: u64, cost: u64) -> u64 {
+        let window_us = self.soft().window_us();
+        let Some(oldest) = log.in_window(window_us, now).first() else {
             return 0;
         };
-        let (units, stays_us) = (u64::from(oldest.units), oldest.leaves_at_us - now_us);
-        let granularity_us = self.soft().granularity_us();
+        let (units, granularity_us) = (u64::from(oldest.units), self.soft().granularity_us());
+        let age_us = now.max(log.seen()).as_micros() - oldest.came_at_us;
+        let stays_us = window_us - age_us;
         if stays_us >= granularity_us {
             return 0;
         }
-        let there = mul_div(units, stays_us, granularity_us) + cost;
+        let at_their_rate = mul_div(held - units, stays_us - 1, age_us).saturating_add(cost);
+        let there = at_their_rate.max(mul_div(units, stays_us, granularity_us));
         units.saturating_sub(there)
     }
 
@@ -74,13 +78,11 @@ impl SuppressingRule {
     fn last_second(&self, log: &WindowLog, now: Timestamp, cost: u64) -> Option<Observed> {
         let (window_us, granularity_us) = (self.soft().window_us(), self.soft().granularity_us());
         let now_us = now.max(log.seen()).as_micros();
-        let came_us = |leaves_at_us: u64| leaves_at_us.saturating_sub(window_us);
-        let live: Vec<_> = log.live(now_us).collect();
-        let is_recent = |came_us: u64| came_us + SECOND_US > now_us;
-        let before = live.partition_point(|sub| !is_recent(came_us(sub.leaves_at_us)));
-        let (before, recent) = live.split_at_checked(before)?;
-        let first_us = came_us(recent.first()?.leaves_at_us);
-        let previous_us = before.last().map(|sub| came_us(sub.leaves_at_us));
+        let there = log.in_window(window_us, now);
+        let before = there.partition_point(|sub| sub.came_at_us + SECOND_US <= now_us);
+        let (before, recent) = there.split_at_checked(before)?;
+        let first_us = recent.first()?.came_at_us;
+        let previous_us = before.last().map(|sub| sub.came_at_us);
         let since_us = match previous_us {
             Some(previous_us) if first_us < previous_us + granularity_us + SECOND_US => previous_us,
             _ if recent.len() == 1 => log.newest_began().as_micros(),
@@ -104,7 +106,7 @@ impl SuppressingRule {
     }
 }
 
-/// Returns `a * b / c`, rounded down, for a `b` that is at most `c`.
+/// Returns `a * b / c`, rounded down.
 fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let product = u128::from(a) * u128::from(b) / u128::from(c.max(1));
     u64::try_from(product).unwrap_or(u64::MAX)

@@ -84,7 +84,7 @@ impl Model {
     ) -> Verdict {
         for (plan, charged_at) in plans.iter().zip(&refund.charged_at) {
             let own = self.own(key, plan).cloned();
-            let own = own.filter(|kept| kept.unused_from() > micros(now));
+            let own = own.filter(|kept| kept.runs_out_at() > micros(now));
             if let (Some(kept), Some(charged_at)) = (own, charged_at) {
                 let part = Part {
                     charged_at: micros(*charged_at),
@@ -112,7 +112,7 @@ impl Model {
     pub fn forget_outlived(&mut self, now: Timestamp) {
         let then = micros(now.saturating_sub(STEP_BACK_MAX));
         for plans in self.keys.values_mut() {
-            plans.retain(|_, kept| kept.unused_from() > then);
+            plans.retain(|_, kept| kept.runs_out_at() > then);
         }
         self.keys.retain(|_, plans| !plans.is_empty());
     }
@@ -176,7 +176,7 @@ impl Model {
             let waits = !admitted || !said.admits;
             PlanVerdict {
                 remaining: Kept::free(own, limit, micros(now)),
-                reset_after: between(now, own.map_or(0, Kept::unused_from)),
+                reset_after: between(now, own.map_or(0, |kept| kept.unused_from(limit))),
                 retry_after: between(now, if waits { certain_at(plan) } else { 0 }),
                 free_after_wait: Kept::free(own, limit, then),
                 ..said
@@ -202,7 +202,7 @@ impl Model {
     /// Returns whether another algorithm left what is kept, and it would still count.
     fn is_foreign(&self, key: &Key, plan: &Plan, now: Timestamp) -> bool {
         self.kept(key, plan)
-            .is_some_and(|kept| !kept.is_of(plan.limit()) && kept.unused_from() > micros(now))
+            .is_some_and(|kept| !kept.is_of(plan.limit()) && kept.runs_out_at() > micros(now))
     }
 
     fn keep(&mut self, key: &Key, plan: &Plan, kept: Option<Kept>) {

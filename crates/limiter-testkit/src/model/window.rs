@@ -1,5 +1,7 @@
 //! Sliding and suppressing windows as a list of everything that was spent.
 
+use std::collections::BTreeMap;
+
 use limiter_core::{SuppressingRule, WindowRule};
 
 use super::kept::Part;
@@ -11,6 +13,8 @@ pub(super) struct Window {
     changed_at: u128,
     /// When the newest sub-bucket began, or at the earliest may have begun.
     newest_began: u128,
+    /// The longest window of the plans that it was used under: for so long it is remembered what came.
+    kept_for: u128,
 }
 
 /// Units that came together.
@@ -19,7 +23,8 @@ struct Spent {
     units: u128,
     /// When the sub-bucket that they are in got its first units: no two of them began together.
     sub_bucket: u128,
-    leaves_at: u128,
+    /// When the last of the units came that share their sub-bucket.
+    came: u128,
 }
 
 /// Units that share a sub-bucket, of which only the last moment is known.
@@ -38,31 +43,47 @@ struct Pace {
 }
 
 const SECOND: u128 = 1_000_000;
+/// What has left the window of the plan that adds is kept in so many parts of the time that it is remembered for.
+const PARTS_OF_WHAT_LEFT: u128 = 32;
 
 impl Window {
     pub(super) const fn changed_at(&self) -> u128 {
         self.changed_at
     }
 
-    /// Returns the units that have not left.
-    pub(super) fn units(&self, now: u128) -> u128 {
-        self.units_leaving_after(now.max(self.changed_at))
+    /// Returns the units that have not left a window.
+    pub(super) fn units(&self, window: u128, now: u128) -> u128 {
+        if self.runs_out_at() <= now {
+            return 0;
+        }
+        let now = now.max(self.changed_at);
+        let there = self.spent.iter().filter(|spent| spent.came + window > now);
+        there.map(|spent| spent.units).sum()
     }
 
-    /// Returns the first microsecond from `now` on at which at most `most` units have not left.
-    pub(super) fn holds_at_most_from(&self, most: u128, now: u128) -> u128 {
-        let leavings = self.spent.iter().map(|spent| spent.leaves_at);
+    /// Returns the first microsecond from `now` on at which at most `most` units have not left a window.
+    pub(super) fn holds_at_most_from(&self, window: u128, most: u128, now: u128) -> u128 {
+        let leavings = self.spent.iter().map(|spent| spent.came + window);
         std::iter::once(now)
-            .chain(leavings.filter(|&moment| moment > now))
-            .filter(|&moment| self.units(moment) <= most)
+            .chain(
+                leavings
+                    .chain([self.runs_out_at()])
+                    .filter(|&moment| moment > now),
+            )
+            .filter(|&moment| self.units(window, moment) <= most)
             .min()
             .unwrap_or(now)
     }
 
-    /// Returns the microsecond at which the last unit leaves.
-    pub(super) fn empty_from(&self) -> u128 {
-        let leavings = self.spent.iter().map(|spent| spent.leaves_at);
-        leavings.max().unwrap_or(0)
+    /// Returns the microsecond at which the last unit leaves a window.
+    pub(super) fn empty_from(&self, window: u128) -> u128 {
+        let newest = self.spent.iter().map(|spent| spent.came).max();
+        newest.map_or(0, |came| came + window.min(self.kept_for))
+    }
+
+    /// Returns the microsecond at which the last unit leaves the longest window of all plans that were used.
+    pub(super) fn runs_out_at(&self) -> u128 {
+        self.empty_from(self.kept_for)
     }
 
     /// Returns the share of requests of `cost` that is refused, rounded up to millionths.
@@ -73,7 +94,7 @@ impl Window {
             u128::from(rule.soft().limit()),
             u128::from(rule.soft().window_us()),
         );
-        let held = self.units(now) + cost;
+        let held = self.units(window, now) + cost;
         if held <= soft {
             return 0;
         }
@@ -84,7 +105,7 @@ impl Window {
         let granularity = u128::from(rule.soft().granularity_us());
         let groups = self.groups(now, window);
         let mut rates = vec![Pace {
-            units: units_within(&groups, window, now, granularity, cost) + cost,
+            units: units_within(&groups, window, now, granularity, cost),
             span: window,
         }];
         if window > SECOND {
@@ -105,12 +126,12 @@ impl Window {
     /// Returns the sub-buckets that have not left, the oldest first.
     fn groups(&self, now: u128, window: u128) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        for spent in self.spent.iter().filter(|spent| spent.leaves_at > now) {
+        for spent in self.spent.iter().filter(|spent| spent.came + window > now) {
             match groups.last_mut() {
                 Some(group) if group.sub_bucket == spent.sub_bucket => group.units += spent.units,
                 _ => groups.push(Group {
                     sub_bucket: spent.sub_bucket,
-                    came: spent.leaves_at.saturating_sub(window),
+                    came: spent.came,
                     units: spent.units,
                 }),
             }
@@ -119,14 +140,21 @@ impl Window {
     }
 
     /// Units share a sub-bucket with the newest ones if they come less than a granularity after its first ones. The whole
-    /// sub-bucket then leaves one window from now. No unit stays for longer than that, though the window was longer once.
+    /// sub-bucket then leaves one window after the last of them.
     pub(super) fn after_spend(mut self, rule: &WindowRule, now: u128, cost: u128) -> Self {
-        let now = now.max(self.changed_at);
-        let leaves_at = now + u128::from(rule.window_us());
-        for spent in &mut self.spent {
-            spent.leaves_at = spent.leaves_at.min(leaves_at);
+        let window = u128::from(rule.window_us());
+        if self.runs_out_at() <= now {
+            self = Self::default();
         }
-        let newest = self.spent.last().filter(|newest| newest.leaves_at > now);
+        let now = now.max(self.changed_at);
+        self.kept_for = self.kept_for.max(window);
+        let kept_for = self.kept_for;
+        self.spent.retain(|spent| spent.came + kept_for > now);
+        self.join_what_left(window, now);
+        let newest = self
+            .spent
+            .last()
+            .filter(|newest| newest.came + window > now);
         let is_young = now - self.newest_began < u128::from(rule.granularity_us());
         let joins = newest.map(|newest| newest.sub_bucket).filter(|_| is_young);
         let sub_bucket = joins.unwrap_or(now);
@@ -136,15 +164,36 @@ impl Window {
         self.spent.push(Spent {
             units: cost,
             sub_bucket,
-            leaves_at,
+            came: now,
         });
-        for spent in &mut self.spent {
-            if spent.sub_bucket == sub_bucket && spent.leaves_at > now {
-                spent.leaves_at = leaves_at;
+        if joins.is_some() {
+            for spent in &mut self.spent {
+                if spent.sub_bucket == sub_bucket {
+                    spent.came = now;
+                }
             }
         }
         self.changed_at = now;
         self
+    }
+
+    /// What has left the window of the plan in use shares a sub-bucket with what came in the same part of the time that it
+    /// is remembered for.
+    fn join_what_left(&mut self, window: u128, now: u128) {
+        let part = self.kept_for / PARTS_OF_WHAT_LEFT + 1;
+        let mut latest = BTreeMap::new();
+        for spent in self.spent.iter().filter(|spent| spent.came + window <= now) {
+            latest.insert(spent.came / part, (spent.sub_bucket, spent.came));
+        }
+        for spent in self
+            .spent
+            .iter_mut()
+            .filter(|spent| spent.came + window <= now)
+        {
+            if let Some(&(sub_bucket, came)) = latest.get(&(spent.came / part)) {
+                (spent.sub_bucket, spent.came) = (sub_bucket, came);
+            }
+        }
     }
 
     /// Units are taken out of the sub-bucket that they are in, unless a whole window has passed since they came.
@@ -152,12 +201,11 @@ impl Window {
     /// That is the first sub-bucket to get units when they came, or later. If it was the newest and nothing is left in it, the
     /// one before is the newest again, and is taken to have begun as long as can be before its last units.
     pub(super) fn after_refund(mut self, rule: &WindowRule, now: u128, part: Part) -> Option<Self> {
-        let window = u128::from(rule.window_us());
         let now = now.max(self.changed_at);
-        if now >= part.charged_at + window {
+        if now >= part.charged_at + u128::from(rule.window_us()) {
             return Some(self);
         }
-        let came_since = |spent: &&Spent| spent.leaves_at >= part.charged_at + window;
+        let came_since = |spent: &&Spent| spent.came >= part.charged_at;
         let Some(found) = self.spent.iter().find(came_since).copied() else {
             return Some(self);
         };
@@ -169,38 +217,35 @@ impl Window {
             spent.units -= given;
             rest -= given;
         }
-        let mut in_it = self.spent.iter().filter(|spent| is_in_it(spent));
-        if in_it.all(|spent| spent.units == 0) {
-            self.spent.retain(|spent| !is_in_it(spent));
-            if let Some(newest) = self.spent.last().filter(|_| was_newest) {
-                let granularity = u128::from(rule.granularity_us());
-                let then_came_others = (newest.leaves_at + 1).saturating_sub(window);
-                let then_came_others = then_came_others.min(self.newest_began);
-                self.newest_began = then_came_others.saturating_sub(granularity);
-            }
+        self.spent.retain(|spent| spent.units > 0);
+        let newest = self.spent.last()?;
+        if was_newest && !is_in_it(newest) {
+            let then_came_others = (newest.came + 1).min(self.newest_began);
+            let granularity = u128::from(rule.granularity_us());
+            self.newest_began = then_came_others.saturating_sub(granularity);
         }
-        self.changed_at = now;
-        (self.units(now) > 0).then_some(self)
-    }
-
-    fn units_leaving_after(&self, moment: u128) -> u128 {
-        let later = self.spent.iter().filter(|spent| spent.leaves_at > moment);
-        later.map(|spent| spent.units).sum()
+        Some(self)
     }
 }
 
-/// Returns the units that came within the last `window`. Those of the oldest sub-bucket are taken to have come evenly within
-/// one granularity, the last of them with as much at once as is asked for now.
+/// Returns the units that came within the last `window`, with what is asked for now.
+///
+/// Of the oldest sub-bucket only the last moment is known. So many of its units came within the window as come in that time at
+/// the rate of what came since, the last of them with as much at once as is asked for now; at least so many as if they all
+/// had come evenly within one granularity.
 fn units_within(groups: &[Group], window: u128, now: u128, granularity: u128, cost: u128) -> u128 {
-    let whole: u128 = groups.iter().skip(1).map(|group| group.units).sum();
+    let since: u128 = groups.iter().skip(1).map(|group| group.units).sum();
+    let since = since + cost;
     let Some(oldest) = groups.first() else {
-        return 0;
+        return since;
     };
-    let part = (oldest.came + window).saturating_sub(now);
+    let part = oldest.came + window - now;
     if part >= granularity {
-        return whole + oldest.units;
+        return since + oldest.units;
     }
-    whole + oldest.units.min(oldest.units * part / granularity + cost)
+    let at_the_same_rate = since * (part - 1) / (now - oldest.came) + cost;
+    let evenly = oldest.units * part / granularity;
+    since + oldest.units.min(at_the_same_rate.max(evenly))
 }
 
 /// Returns the rate of the sub-buckets that are in use within the last second, over the time that they cover: since what
@@ -226,6 +271,6 @@ fn last_second(
     let units: u128 = recent.iter().map(|group| group.units).sum();
     Some(Pace {
         units: units + cost,
-        span: now.saturating_sub(since).max(SECOND),
+        span: (now - since).max(SECOND),
     })
 }
