@@ -22,8 +22,11 @@ fn cost(units: u32) -> Cost {
     Cost::new(units).unwrap()
 }
 
+/// How a refund fails, if it does.
+type Failure = fn() -> Option<StoreError>;
+
 /// A store that charges, and answers refunds as `error` says; fine if it says nothing.
-fn giving_back(error: fn() -> Option<StoreError>, times: usize) -> Arc<MockRateLimiterRepository> {
+fn giving_back(error: Failure, times: usize) -> Arc<MockRateLimiterRepository> {
     let mut store = MockRateLimiterRepository::new();
     store
         .expect_try_acquire()
@@ -115,7 +118,7 @@ async fn refunds_add_up_and_no_store_is_asked_for_more_than_was_charged() {
 /// A refund that failed can be asked for again, unless the store may have given the units back.
 #[tokio::test]
 async fn what_may_have_been_given_back_is_gone_from_the_receipt() {
-    let cases: [(fn() -> Option<StoreError>, _); 2] = [
+    let cases: [(Failure, u32); 2] = [
         (
             || Some(StoreError::unavailable(Charge::Impossible, "refused")),
             6,
