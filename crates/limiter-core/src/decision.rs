@@ -76,7 +76,8 @@ pub enum Outcome {
 /// Which plan denied, and when to come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The plan that denied; of several, the one that takes longest.
+    /// The plan that the wait is for: the one that takes longest to admit this request for certain. That may be a suppressing
+    /// window that let this one pass, by luck, while another plan denied it.
     pub plan: PlanName,
     /// Wait exactly this long and, if nobody else spends, this same request is admitted by all plans.
     pub retry_after: Duration,
@@ -92,7 +93,7 @@ pub enum Reason {
     WithinLimits,
     /// A plan had no room.
     LimitExceeded,
-    /// A suppressing window drew lots between its soft and its hard limit.
+    /// No plan that is enforced was without room, but a suppressing window drew lots between its soft and its hard limit.
     Suppressed,
     /// The store failed; the failure policy answered.
     StoreFailed,
@@ -181,12 +182,7 @@ impl Decision {
 
     #[cold]
     fn denied(chain: impl Chain, verdict: &Verdict) -> Self {
-        let by_lot = |plan: &PlanVerdict| !plan.admits && is_partial(plan.suppression);
-        let reason = if verdict.plans.iter().any(by_lot) {
-            Reason::Suppressed
-        } else {
-            Reason::LimitExceeded
-        };
+        let reason = reason_of_denial(chain.plans(), verdict);
         Self {
             outcome: denial(chain.plans(), verdict),
             source: verdict.source,
@@ -287,19 +283,29 @@ fn is_partial(suppression: Suppression) -> bool {
     suppression != Suppression::NONE && suppression != Suppression::ALL
 }
 
-/// Names the enforced plan that takes longest; the first of those that take equally long.
+/// Says whether all that stood in the way was bad luck. Shadow plans stand in nobody's way.
+fn reason_of_denial(plans: &[Plan], verdict: &Verdict) -> Reason {
+    let mut denying = enforced(plans, verdict).filter(|(_, answer)| !answer.admits);
+    if denying.all(|(_, answer)| is_partial(answer.suppression)) {
+        Reason::Suppressed
+    } else {
+        Reason::LimitExceeded
+    }
+}
+
+fn enforced<'a>(
+    plans: &'a [Plan],
+    verdict: &'a Verdict,
+) -> impl Iterator<Item = (&'a Plan, &'a PlanVerdict)> {
+    let all = plans.iter().zip(&verdict.plans);
+    all.filter(|(plan, _)| plan.is_enforced())
+}
+
+/// Names the enforced plan that the wait is for. Of those that take equally long it is the first, rather one that denied.
 fn denial(plans: &[Plan], verdict: &Verdict) -> Outcome {
-    let denying = plans
-        .iter()
-        .zip(&verdict.plans)
-        .filter(|(plan, answer)| plan.is_enforced() && !answer.admits);
-    let longest = denying.reduce(|a, b| {
-        if b.1.retry_after > a.1.retry_after {
-            b
-        } else {
-            a
-        }
-    });
+    let weight = |answer: &PlanVerdict| (answer.retry_after, !answer.admits);
+    let longest =
+        enforced(plans, verdict).reduce(|a, b| if weight(b.1) > weight(a.1) { b } else { a });
     longest.map_or(Outcome::Unavailable, |(plan, answer)| {
         Outcome::Denied(Denial {
             plan: plan.name().clone(),

@@ -40,7 +40,7 @@ pub use cost::{Cost, InvalidCost};
 pub use deadline::{DeadlinePassed, DeadlineRepository};
 pub use decision::{CheckError, Decision, Denial, Outcome, PlanDecision, Reason};
 pub use default_rate_limiter::{DefaultRateLimiter, FailurePolicy};
-pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share};
+pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share, ShareTooSmall};
 pub use in_memory_plan_registry::{DuplicatePlan, InMemoryPlanRegistry};
 pub use key::{InvalidKey, Key};
 pub use limit::{

@@ -25,6 +25,25 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns the verdict under no plans at all.
+    pub(crate) fn of_none() -> Self {
+        Self {
+            source: Source::Store,
+            admitted: true,
+            retry_after: Duration::ZERO,
+            plans: SmallVec::new(),
+        }
+    }
+
+    /// Returns a denial under so many plans of which nothing is known.
+    pub(crate) fn denied_by_all(plans: usize) -> Self {
+        Self {
+            admitted: false,
+            plans: SmallVec::from_elem(PlanVerdict::default(), plans),
+            ..Self::of_none()
+        }
+    }
+
     /// Returns what a store answers that admits a request under one plan.
     #[inline]
     pub(crate) fn admitted_by_one(plan: PlanVerdict) -> Self {

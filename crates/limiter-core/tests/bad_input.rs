@@ -48,7 +48,17 @@ fn rates_are_refused_as_their_table_says() {
         rate("1000.000001/s") => InvalidLimit::Units { units: 1_000_000_001, .. },
         rate("1.0001/d") => InvalidLimit::Period { .. },
     }
-    for text in ["10", "/s", "-1/s", "1e3/s", "5000000000/s", ".5/s", "5./s"] {
+    for text in [
+        "10",
+        "/s",
+        "-1/s",
+        "+1/s",
+        "+1.5/s",
+        "1e3/s",
+        "5000000000/s",
+        ".5/s",
+        "5./s",
+    ] {
         refused!(rate(text) => InvalidLimit::Text { .. });
     }
     for text in ["1.0000001/s", "10/", "10/y", "1/18446744073709551616us"] {
@@ -168,6 +178,13 @@ fn texts_are_refused_as_the_table_of_limits_says() {
         ("10/s burst 5 burst 6", "an option is given twice"),
         ("10/s burst", "an option has no value"),
         ("10/s burst x", "an option's value is no number"),
+        ("10/s burst +5", "an option's value is no number"),
+        (
+            "suppressing 10/s hard +20",
+            "an option's value is no number",
+        ),
+        ("+10/s", "the amount is no number up to 1000000000"),
+        ("fixed +10/s", "the amount is no number up to 1000000000"),
         (
             "sliding 10/s every 5",
             "the period ends in none of us, ms, s, min, h, d",

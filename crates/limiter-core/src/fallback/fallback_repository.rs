@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::Share;
+use super::shares::Shares;
+use super::{Share, ShareTooSmall};
 use crate::{
     Cost, FailureLog, Key, NoObserver, Observer, Plan, RateLimiterRepository, Refund, Source,
     StoreError, Verdict,
@@ -36,27 +37,69 @@ pub struct LocalStore {
 
 impl LocalStore {
     /// Lets `store`, which must not depend on the shared one, grant `share` of each limit.
+    ///
+    /// A plan of which the share is too small is denied while the shared store is away: [`for_plans`](Self::for_plans) tells.
     #[must_use]
     pub fn new(store: Arc<dyn RateLimiterRepository>, share: Share) -> Self {
         Self { store, share }
     }
 
+    /// Does as [`new`](Self::new), for plans that are known: each of them has a share that admits.
+    ///
+    /// # Errors
+    /// [`ShareTooSmall`] names the first of `plans` of which the share is less than one unit in 366 days.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// # use limiter_core::{LocalStore, Plan, RateLimiterRepository, Share};
+    ///
+    /// # fn local(store: Arc<dyn RateLimiterRepository>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let plans = [Plan::new("gold", "10/s")?, Plan::new("yearly", "100/366d")?];
+    /// assert!(LocalStore::for_plans(Arc::clone(&store), Share::of_nodes(100)?, &plans).is_ok());
+    /// assert!(LocalStore::for_plans(store, Share::of_nodes(101)?, &plans).is_err());
+    /// # Ok(())
+    /// # }
+    /// # local(Arc::new(limiter_testkit::ModelStore::new())).unwrap();
+    /// ```
+    pub fn for_plans(
+        store: Arc<dyn RateLimiterRepository>,
+        share: Share,
+        plans: &[Plan],
+    ) -> Result<Self, ShareTooSmall> {
+        plans.iter().try_for_each(|plan| share.of(plan).map(drop))?;
+        Ok(Self::new(store, share))
+    }
+
     /// Returns this node's share of each of `plans`.
-    pub(crate) fn shares(&self, plans: &[Plan]) -> Vec<Plan> {
-        plans.iter().map(|plan| self.share.of(plan)).collect()
+    pub(crate) fn shares(&self, plans: &[Plan]) -> Shares {
+        Shares::new(self.share, plans)
     }
 
     /// Decides by the local store alone; `shares` are the plans as [`LocalStore::shares`] gives them.
     pub(crate) async fn try_acquire(
         &self,
         key: &Key,
-        shares: &[Plan],
+        shares: &Shares,
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
-        self.store
-            .try_acquire(key, shares, cost)
-            .await
-            .map(by_fallback)
+        let verdict = match shares.granting() {
+            [] => Verdict::of_none(),
+            granting if shares.deny() => {
+                let standing = self.store.peek(key, granting, cost).await;
+                standing.unwrap_or_else(|_| Verdict::denied_by_all(granting.len()))
+            }
+            granting => self.store.try_acquire(key, granting, cost).await?,
+        };
+        Ok(by_fallback(shares.complete(verdict)))
+    }
+
+    async fn peek(&self, key: &Key, shares: &Shares, cost: Cost) -> Result<Verdict, StoreError> {
+        let verdict = match shares.granting() {
+            [] => Verdict::of_none(),
+            granting => self.store.peek(key, granting, cost).await?,
+        };
+        Ok(by_fallback(shares.complete(verdict)))
     }
 
     /// Gives back what the local store charged, under this node's share of each of `plans`.
@@ -66,8 +109,15 @@ impl LocalStore {
         plans: &[Plan],
         refund: &Refund,
     ) -> Result<Verdict, StoreError> {
-        let answer = self.store.refund(key, &self.shares(plans), refund).await;
-        answer.map(by_fallback)
+        let shares = self.shares(plans);
+        let verdict = match shares.granting() {
+            [] => Verdict::of_none(),
+            granting => {
+                let refund = shares.granted_of(refund);
+                self.store.refund(key, granting, &refund).await?
+            }
+        };
+        Ok(by_fallback(shares.complete(verdict)))
     }
 }
 
@@ -84,8 +134,8 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 /// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says.
 ///
 /// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
-/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`]. A refund goes to the store that
-/// charged, whether the other one can be reached or not.
+/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`]. A plan of which the share is too
+/// small ([`ShareTooSmall`]) is denied. A refund goes to the store that charged, whether the other one can be reached or not.
 ///
 /// # Cancel safety
 /// As the port says, in each of the two stores. A dropped `reset` may have reset the local one alone.
@@ -144,7 +194,7 @@ impl FallbackRepository {
         match local {
             Ok(verdict) => {
                 self.observer.store_failed(&error);
-                Ok(by_fallback(verdict))
+                Ok(verdict)
             }
             Err(local) => {
                 if !matches!(local, StoreError::Request(_)) {
@@ -183,11 +233,8 @@ impl RateLimiterRepository for FallbackRepository {
     ) -> Result<Verdict, StoreError> {
         match self.shared.try_acquire(key, plans, cost).await {
             Err(error) if is_answered_for(&error) => {
-                let local = self
-                    .local
-                    .store
-                    .try_acquire(key, &self.local.shares(plans), cost)
-                    .await;
+                let shares = self.local.shares(plans);
+                let local = self.local.try_acquire(key, &shares, cost).await;
                 self.instead_of(error, local)
             }
             answer => self.told(answer),
@@ -197,11 +244,8 @@ impl RateLimiterRepository for FallbackRepository {
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         match self.shared.peek(key, plans, cost).await {
             Err(error) if is_answered_for(&error) => {
-                let local = self
-                    .local
-                    .store
-                    .peek(key, &self.local.shares(plans), cost)
-                    .await;
+                let shares = self.local.shares(plans);
+                let local = self.local.peek(key, &shares, cost).await;
                 self.instead_of(error, local)
             }
             answer => self.told(answer),

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use limiter_core::mock::MockRateLimiterRepository;
 use limiter_core::{
     BreakerMode, Charge, CheckError, CircuitBreaker, Clock, Cost, DefaultRateLimiter,
-    FailurePolicy, FallbackRepository, InvalidRequest, Key, LocalStore, Plan, RateLimiter,
-    RateLimiterRepository, Receipt, Refund, Share, Source, StoreError, Timestamp, Verdict,
+    FailurePolicy, FallbackRepository, InMemoryPlanRegistry, InvalidRequest, Key, LocalStore, Plan,
+    RateLimiter, RateLimiterRepository, Receipt, Refund, Share, Source, StoreError, Timestamp,
+    Verdict,
 };
 use limiter_testkit::{ManualClock, ManualRandom, ModelStore};
 
@@ -280,6 +281,24 @@ async fn what_a_store_charged_goes_back_to_that_store_alone() {
         assert_eq!(decision.source(), Source::Store);
         assert_eq!(guarded.left().await, (10, 5), "by_policy = {by_policy}");
     }
+}
+
+/// A share can be too small for a plan in shadow: it was not charged, and the others are given back all the same.
+#[tokio::test]
+async fn a_chain_of_which_a_share_is_too_small_is_given_back() {
+    let plans = [
+        Plan::new("yearly", "5/366d").unwrap().in_shadow(),
+        Plan::new("gold", "10/s").unwrap(),
+    ];
+    let plans = Arc::new(InMemoryPlanRegistry::new(plans).unwrap());
+    let share = Share::of_nodes(10).unwrap();
+    let local = LocalStore::new(Arc::new(ModelStore::new()), share);
+    let limiter = DefaultRateLimiter::new(plans, failing(outage))
+        .with_failure_policy(FailurePolicy::Fallback(local));
+    let mut receipt = receipt(&limiter, &["yearly", "gold"], 1).await.unwrap();
+    let decision = limiter.refund(&mut receipt, Cost::ONE).await.unwrap();
+    let left: Vec<u32> = decision.plans().iter().map(|plan| plan.remaining).collect();
+    assert_eq!(left, [0, 1]);
 }
 
 /// Nobody answers for a local store that fails, and what it may have given back is gone.

@@ -33,9 +33,10 @@ impl Redirect {
     #[must_use]
     pub fn to_node(address: &str, asking: bool) -> Option<Self> {
         let (host, port) = address.rsplit_once(':')?;
+        let all_digits = port.bytes().all(|byte| byte.is_ascii_digit());
         Some(Self {
             host: host.to_owned(),
-            port: port.parse().ok()?,
+            port: port.parse().ok().filter(|_| all_digits)?,
             asking,
         })
     }
