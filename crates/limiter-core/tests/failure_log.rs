@@ -11,13 +11,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use limiter_core::{
     AbuseDecision, AbuseFailurePolicy, AbuseLimiter, AbuseOutcome, AbusePolicy, AbuseRepository,
-    AbuseVerdict, Block, BreakerState, Charge, CheckError, Cost, Decision, DefaultAbuseLimiter,
-    DefaultRateLimiter, FailureLog, FailurePolicy, FallbackRepository, InMemoryPlanRegistry, Key,
-    LocalStore, Observer, Outcome, Plan, PlanName, RateLimiter, RateLimiterRepository, Share,
-    Source, StoreError, Tier, Verdict, minutes,
+    AbuseVerdict, Block, BreakerState, Charge, CheckError, CircuitBreaker, Cost, Decision,
+    DefaultAbuseLimiter, DefaultRateLimiter, FailureLog, FailurePolicy, FallbackRepository,
+    InMemoryPlanRegistry, Key, LocalStore, Observer, Outcome, Plan, PlanName, RateLimiter,
+    RateLimiterRepository, Share, Source, StoreError, Tier, Verdict, minutes,
 };
 use limiter_testkit::abuse::AbuseModelStore;
-use limiter_testkit::{CapturedLog, ManualClock, ModelStore, block_on};
+use limiter_testkit::{CapturedLog, ManualClock, ModelStore, SeededRandom, block_on};
 
 type Fault = fn() -> StoreError;
 
@@ -245,6 +245,26 @@ fn store_that_answers_again_is_logged_once_it_has_answered_for_a_second() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     let again = "INFO store answers again, after 2 failures in 5.0s";
     assert!(lines[1].starts_with(again), "{lines:?}");
+}
+
+/// What the store's client said must not be lost behind an open breaker, minute after minute.
+#[test]
+fn open_breaker_is_a_cause_beside_the_one_that_opened_it() {
+    let (log, (failures, clock)) = (CapturedLog::start(), timed());
+    let (store, random) = (Store::failing(away), SeededRandom::new(1));
+    let breaker = CircuitBreaker::new(store, Arc::new(clock.clone()), Arc::new(random));
+    let plans = InMemoryPlanRegistry::new([Plan::new("gold", "10/s").unwrap()]).unwrap();
+    let limiter = DefaultRateLimiter::new(Arc::new(plans), Arc::new(breaker));
+    let limiter = limiter.with_failure_log(failures);
+    for _ in 0..12_000 {
+        clock.advance(Duration::from_millis(10));
+        assert!(check(&limiter).is_ok());
+    }
+    let lines = log.lines();
+    let of = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+    assert_eq!(of("connection refused"), 2, "{lines:?}");
+    assert_eq!(of("circuit breaker is open"), 2, "{lines:?}");
+    assert_eq!(lines.len(), 4, "{lines:?}");
 }
 
 /// A store that comes and goes ten times a second for ten minutes.

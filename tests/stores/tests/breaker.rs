@@ -23,6 +23,7 @@ faults_on_clients! {
     stopped_for_seconds_after_thousands_of_calls
     stopped_for_longer
     killed_and_restarted
+    wrong_password_does_not_open_it
 }
 
 /// What the README promises.
@@ -60,6 +61,24 @@ async fn killed_and_restarted(stage: &Stage) {
     opens_and_closes(stage, &server, (0, away), dies, is_back).await;
 }
 
+/// Whoever refuses a password is there: to leave it alone would help nobody, and hide what is wrong.
+async fn wrong_password_does_not_open_it(stage: &Stage) {
+    let server = stage.start(stage.builder().with_password("right"));
+    let address = server.url_as("default", "wrong");
+    let store = stage.client.store(&address, &layout(), PATIENT);
+    let breaker = CircuitBreaker::new(store, Arc::new(WallClock), Arc::new(Chance));
+    let (ann, gold) = (key("ann"), [plan("gold", "1/h burst 1000000")]);
+    let (began, mut calls) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_secs(1) || calls < 100 {
+        let refused = breaker.try_acquire(&ann, &gold, Cost::ONE).await;
+        let error = refused.expect_err("wrong password");
+        assert!(!error.is_outage(), "{error:?}");
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        calls += 1;
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
 async fn opens_and_closes(
     stage: &Stage,
     server: &RedisServer,
@@ -90,7 +109,7 @@ async fn opens_and_closes(
     comes_back();
     let closed = until(&breaker, BreakerState::Closed).await;
     assert!(closed <= CLOSES, "it closed after {closed:?}");
-    load.decided_by_store(CLOSES.saturating_sub(closed)).await;
+    load.decided_by_store().await;
     load.end().await;
 }
 
@@ -168,20 +187,15 @@ impl Load {
         }
     }
 
-    /// Checks that, after `soon`, requests are decided by the store.
-    async fn decided_by_store(&self, soon: Duration) {
-        let from = Instant::now() + soon;
-        let began = Instant::now();
-        loop {
-            sleep(EVERY).await;
-            let sources = lock(&self.sources);
-            let mut since = sources.iter().filter(|(began, _)| *began >= from);
-            if let Some((_, source)) = since.next() {
-                assert_eq!(*source, Source::Store);
-                return;
-            }
-            assert!(began.elapsed() < PATIENT, "no request is decided");
-        }
+    /// Checks that from now on requests are decided by the store. A crowded machine may let a few of them pass.
+    async fn decided_by_store(&self) {
+        let from = Instant::now();
+        sleep(CLOSES).await;
+        let sources = lock(&self.sources);
+        let since: Vec<_> = sources.iter().filter(|(began, _)| *began >= from).collect();
+        let by_store = |(_, source): &&&(Instant, Source)| *source == Source::Store;
+        let (decided, all) = (since.iter().filter(by_store).count(), since.len());
+        assert!(all > 0 && decided * 10 >= all * 9, "{decided} of {all}");
     }
 
     async fn end(self) {

@@ -29,6 +29,9 @@ use crate::{
 ///
 /// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it: the store that says so is there.
 ///
+/// It learns from calls that end: put a store without a deadline of its own into a
+/// [`DeadlineRepository`](crate::DeadlineRepository) first.
+///
 /// It works for both ports, [`RateLimiterRepository`] and [`AbuseRepository`]; a store of both has a breaker for each.
 ///
 /// # Cancel safety
