@@ -361,7 +361,11 @@ impl RateLimiterRepository for HangsOnce {
 
 /// A breaker that has opened and is about to let a probe through.
 fn about_to_probe(clock: &ManualClock) -> Arc<CircuitBreaker<HangsOnce>> {
-    let (store, random) = (HangsOnce::default(), SeededRandom::new(1));
+    about_to_probe_by(SeededRandom::new(1), clock)
+}
+
+fn about_to_probe_by(random: SeededRandom, clock: &ManualClock) -> Arc<CircuitBreaker<HangsOnce>> {
+    let store = HangsOnce::default();
     let breaker = CircuitBreaker::new(Arc::new(store), Arc::new(clock.clone()), Arc::new(random));
     let (ann, gold) = (Key::new("ann").unwrap(), Plan::new("gold", "10/s").unwrap());
     for _ in 0..20 {
@@ -429,6 +433,23 @@ fn clock_that_steps_back_during_a_probe_keeps_nobody_out() {
     assert!(poll(call(&breaker)).is_ready(), "one probe at a time");
     clock.advance(SECOND);
     assert!(matches!(poll(call(&breaker)), Poll::Ready(Ok(_))));
+}
+
+/// A store without a deadline, the probe of which is lost: the longest way back.
+#[test]
+fn store_that_is_back_decides_again_within_a_second_though_its_probe_was_lost() {
+    for seed in 0..100 {
+        let clock = ManualClock::new();
+        let breaker = about_to_probe_by(SeededRandom::new(seed), &clock);
+        let mut lost = call(&breaker);
+        assert!(poll(&mut lost).is_pending(), "the probe hangs");
+        // It is back from now on.
+        for _ in 0..SECOND.as_millis() / EVERY.as_millis() {
+            clock.advance(EVERY);
+            assert!(poll(call(&breaker)).is_ready());
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed, "{seed}");
+    }
 }
 
 /// What the store does not even look at says nothing of the store.

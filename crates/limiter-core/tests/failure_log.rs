@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use limiter_core::{
-    AbuseDecision, AbuseFailurePolicy, AbuseLimiter, AbuseOutcome, AbusePolicy, AbuseRepository,
-    AbuseVerdict, Block, BreakerState, Charge, CheckError, CircuitBreaker, Cost, Decision,
-    DefaultAbuseLimiter, DefaultRateLimiter, FailureLog, FailurePolicy, FallbackRepository,
-    InMemoryPlanRegistry, Key, LocalStore, Observer, Outcome, Plan, PlanName, RateLimiter,
-    RateLimiterRepository, Share, Source, StoreError, Tier, Verdict, minutes,
+    AbuseDecision, AbuseFailurePolicy, AbuseGuard, AbuseLimiter, AbuseOutcome, AbusePolicy,
+    AbuseRepository, AbuseVerdict, Block, BreakerState, Charge, CheckError, CircuitBreaker, Cost,
+    Decision, DefaultAbuseLimiter, DefaultRateLimiter, FailureLog, FailurePolicy,
+    FallbackRepository, InMemoryPlanRegistry, Key, LocalStore, Observer, Outcome, Plan, PlanName,
+    RateLimiter, RateLimiterRepository, Share, Source, StoreError, Tier, Verdict, minutes,
 };
 use limiter_testkit::abuse::AbuseModelStore;
 use limiter_testkit::{CapturedLog, ManualClock, ModelStore, SeededRandom, block_on};
@@ -377,6 +377,22 @@ fn misconfigured_store_is_an_error_unless_that_is_tolerated() {
         };
         assert_eq!(check(&tolerant).unwrap().source(), expected);
     }
+}
+
+#[test]
+fn misconfigured_store_of_attempts_is_found_when_the_service_starts() {
+    let verify = |fault: Option<Fault>| {
+        let store = Store::default();
+        store.suffer(fault);
+        let limiter = DefaultAbuseLimiter::new(Arc::new(store), Arc::new(AbuseModelStore::new()));
+        block_on(AbuseGuard::for_sign_in(Arc::new(limiter), login()).verify())
+    };
+    let found = verify(Some(wrong_password)).unwrap_err();
+    assert!(
+        matches!(*found, StoreError::Misconfigured { .. }),
+        "{found:?}"
+    );
+    assert!(verify(Some(away)).is_ok() && verify(Some(full)).is_ok() && verify(None).is_ok());
 }
 
 #[test]

@@ -24,7 +24,8 @@ use crate::{
 ///
 /// With the default [`BreakerSettings`], at 50 calls a second or more:
 /// - it opens within 500 ms of complete silence, whatever was before;
-/// - it is closed again within 1 s of the moment at which the store answers again, however long that was away;
+/// - it is closed again within 1 s of the moment from which the store answers, in less time than makes a call slow, however long the
+///   store was away;
 /// - a store that is away is asked at most six times a second.
 ///
 /// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it: the store that says so is there.
