@@ -98,7 +98,8 @@ impl BreakerSettings {
 
     /// Opens also when `calls` in a row were not answered, over at least `lasting`, however well the calls before them went.
     ///
-    /// A call is not answered if it failed, or if its caller gave it up after it had become slow.
+    /// A call is not answered if it failed, or if its caller gave it up after it had become slow. With `u32::MAX` calls only the shares
+    /// of failed and slow ones count.
     pub const fn with_silence(mut self, calls: u32, lasting: Duration) -> Self {
         self.silent_calls = calls;
         self.silent_for = lasting;

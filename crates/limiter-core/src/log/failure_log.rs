@@ -120,7 +120,10 @@ impl FailureLog {
     #[cold]
     fn settle(&self) {
         let now = self.throttle.now();
-        let mut spell = self.spell();
+        // Who answers many callers at once has them not wait for each other here: one of the next ones looks.
+        let Ok(mut spell) = self.spell.try_lock() else {
+            return;
+        };
         let Some(ended) = *spell else { return };
         if now.since(ended.last) < SETTLED {
             return;
