@@ -9,6 +9,7 @@ mod deadline;
 mod decision;
 mod default_rate_limiter;
 mod dotted;
+mod failure_policy;
 mod fallback;
 mod in_memory_plan_registry;
 mod key;
@@ -39,7 +40,8 @@ pub use breaker::{
 pub use cost::{Cost, InvalidCost};
 pub use deadline::{DeadlinePassed, DeadlineRepository};
 pub use decision::{CheckError, Decision, Denial, Outcome, PlanDecision, Reason};
-pub use default_rate_limiter::{DefaultRateLimiter, FailurePolicy};
+pub use default_rate_limiter::DefaultRateLimiter;
+pub use failure_policy::FailurePolicy;
 pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share, ShareTooSmall};
 pub use in_memory_plan_registry::{DuplicatePlan, InMemoryPlanRegistry};
 pub use key::{InvalidKey, Key};

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use limiter_core::{
-    AbuseDecision, AbuseFailurePolicy, AbuseLimiter, AbuseOutcome, AbusePolicy, AbuseRepository,
-    AbuseVerdict, Block, BreakerState, Charge, CheckError, Cost, Decision, DefaultAbuseLimiter,
-    DefaultRateLimiter, FailureLog, FailurePolicy, FallbackRepository, InMemoryPlanRegistry, Key,
-    LocalStore, Observer, Outcome, Plan, PlanName, RateLimiter, RateLimiterRepository, Refund,
-    Share, Source, StoreError, Tier, Verdict, minutes,
+    AbuseDecision, AbuseFailurePolicy, AbuseGuard, AbuseLimiter, AbuseOutcome, AbusePolicy,
+    AbuseRepository, AbuseVerdict, Block, BreakerState, Charge, CheckError, CircuitBreaker, Cost,
+    Decision, DefaultAbuseLimiter, DefaultRateLimiter, FailureLog, FailurePolicy,
+    FallbackRepository, InMemoryPlanRegistry, Key, LocalStore, Observer, Outcome, Plan, PlanName,
+    RateLimiter, RateLimiterRepository, Refund, Share, Source, StoreError, Tier, Verdict, minutes,
 };
 use limiter_testkit::abuse::AbuseModelStore;
-use limiter_testkit::{CapturedLog, ManualClock, ModelStore, block_on};
+use limiter_testkit::{CapturedLog, ManualClock, ModelStore, SeededRandom, block_on};
 
 type Fault = fn() -> StoreError;
 
@@ -252,6 +252,26 @@ fn store_that_answers_again_is_logged_once_it_has_answered_for_a_second() {
     assert!(lines[1].starts_with(again), "{lines:?}");
 }
 
+/// What the store's client said must not be lost behind an open breaker, minute after minute.
+#[test]
+fn open_breaker_is_a_cause_beside_the_one_that_opened_it() {
+    let (log, (failures, clock)) = (CapturedLog::start(), timed());
+    let (store, random) = (Store::failing(away), SeededRandom::new(1));
+    let breaker = CircuitBreaker::new(store, Arc::new(clock.clone()), Arc::new(random));
+    let plans = InMemoryPlanRegistry::new([Plan::new("gold", "10/s").unwrap()]).unwrap();
+    let limiter = DefaultRateLimiter::new(Arc::new(plans), Arc::new(breaker));
+    let limiter = limiter.with_failure_log(failures);
+    for _ in 0..12_000 {
+        clock.advance(Duration::from_millis(10));
+        assert!(check(&limiter).is_ok());
+    }
+    let lines = log.lines();
+    let of = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+    assert_eq!(of("connection refused"), 2, "{lines:?}");
+    assert_eq!(of("circuit breaker is open"), 2, "{lines:?}");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+}
+
 /// A store that comes and goes ten times a second for ten minutes.
 #[test]
 fn store_that_comes_and_goes_does_not_flood_the_log() {
@@ -362,6 +382,22 @@ fn misconfigured_store_is_an_error_unless_that_is_tolerated() {
         };
         assert_eq!(check(&tolerant).unwrap().source(), expected);
     }
+}
+
+#[test]
+fn misconfigured_store_of_attempts_is_found_when_the_service_starts() {
+    let verify = |fault: Option<Fault>| {
+        let store = Store::default();
+        store.suffer(fault);
+        let limiter = DefaultAbuseLimiter::new(Arc::new(store), Arc::new(AbuseModelStore::new()));
+        block_on(AbuseGuard::for_sign_in(Arc::new(limiter), login()).verify())
+    };
+    let found = verify(Some(wrong_password)).unwrap_err();
+    assert!(
+        matches!(*found, StoreError::Misconfigured { .. }),
+        "{found:?}"
+    );
+    assert!(verify(Some(away)).is_ok() && verify(Some(full)).is_ok() && verify(None).is_ok());
 }
 
 #[test]

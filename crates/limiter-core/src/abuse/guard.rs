@@ -116,6 +116,23 @@ impl AbuseGuard {
         }
     }
 
+    /// Asks the limiter, and it the store, for the attempts of nobody: finds a store that is set up wrongly when the service starts, and
+    /// not at the first attempt. A store that is away is not what is looked for; the limiter logs that.
+    ///
+    /// # Errors
+    /// [`StoreError::Misconfigured`] if the store does not know the password, grants too little or holds what this version does not
+    /// understand.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn verify(&self) -> Result<(), Arc<StoreError>> {
+        let Ok(nobody) = Key::new("verify") else {
+            return Ok(());
+        };
+        let decision = self.limiter.status(&nobody, &self.policy).await;
+        decision.misconfiguration().map_or(Ok(()), Err)
+    }
+
     fn refusal_of(&self, decision: &AbuseDecision) -> Result<(), Refusal> {
         match decision.outcome() {
             AbuseOutcome::Allowed => Ok(()),

@@ -24,10 +24,14 @@ use crate::{
 ///
 /// With the default [`BreakerSettings`], at 50 calls a second or more:
 /// - it opens within 500 ms of complete silence, whatever was before;
-/// - it is closed again within 1 s of the moment at which the store answers again, however long that was away;
+/// - it is closed again within 1 s of the moment from which the store answers, in less time than makes a call slow, however long the
+///   store was away;
 /// - a store that is away is asked at most six times a second.
 ///
 /// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it: the store that says so is there.
+///
+/// It learns from calls that end: put a store without a deadline of its own into a
+/// [`DeadlineRepository`](crate::DeadlineRepository) first.
 ///
 /// It works for both ports, [`RateLimiterRepository`] and [`AbuseRepository`]; a store of both has a breaker for each.
 ///

@@ -362,9 +362,9 @@ mod tests {
 
         #[test]
         fn prop_at_most_one_probe_runs_that_has_time_left(
-            steps in prop::collection::vec((0u64..150, any::<bool>(), any::<bool>()), 1..200),
+            steps in prop::collection::vec((0u64..700, any::<bool>(), any::<bool>()), 1..200),
         ) {
-            let limit = 100;
+            let limit = 500;
             let mut machine = opened(at(0));
             let (mut now, mut probe) = (0, None);
             for (wait, ends, good) in steps {

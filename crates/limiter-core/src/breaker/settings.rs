@@ -16,7 +16,7 @@ use std::time::Duration;
 /// | `open_for`, doubled at each relapse | 100 ms | below 1 ms | `open_for must be at least 1 ms` |
 /// | | | above `open_at_most` | `open_for must not exceed open_at_most` |
 /// | `open_at_most` | 240 ms | above 1 h | `open_at_most must be at most 1 h` |
-/// | `probe_limit` | 100 ms | below 1 ms or above 1 h | `probe_limit must be 1 ms to 1 h` |
+/// | `probe_limit` | 500 ms | below 1 ms or above 1 h | `probe_limit must be 1 ms to 1 h` |
 /// | `successes_to_close` | 5 | 0 | `successes_to_close must be at least 1` |
 ///
 /// Of several settings that are refused, the error names the one that stands first here.
@@ -61,7 +61,7 @@ impl BreakerSettings {
             silent_for: Duration::from_millis(250),
             open_for: Duration::from_millis(100),
             open_at_most: Duration::from_millis(240),
-            probe_limit: Duration::from_millis(100),
+            probe_limit: Duration::from_millis(500),
             successes_to_close: 5,
         }
     }
@@ -98,7 +98,8 @@ impl BreakerSettings {
 
     /// Opens also when `calls` in a row were not answered, over at least `lasting`, however well the calls before them went.
     ///
-    /// A call is not answered if it failed, or if its caller gave it up after it had become slow.
+    /// A call is not answered if it failed, or if its caller gave it up after it had become slow. With `u32::MAX` calls only the shares
+    /// of failed and slow ones count.
     pub const fn with_silence(mut self, calls: u32, lasting: Duration) -> Self {
         self.silent_calls = calls;
         self.silent_for = lasting;

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::LogThrottle;
-use crate::{Clock, StoreError, Timestamp};
+use crate::{CircuitOpen, Clock, StoreError, Timestamp};
 
 /// Logs that a store fails, why, and what becomes of requests meanwhile; and that it answers again.
 ///
 /// Every orchestrator has one, so that a store that fails is never silent: a line at the level of errors for each cause, and one at
 /// the level of information once the store has answered for a second without a failure; each at most once a minute. A cause is a
-/// [kind](StoreError::kind) of failure, or what is wrong with a store that is set up wrongly. Lines go where [`LogThrottle`] says,
+/// [kind](StoreError::kind) of failure, that a circuit breaker is open, or what is wrong with a store that is set up wrongly. Lines go where [`LogThrottle`] says,
 /// and hold no key: errors have none.
 ///
 /// # Examples
@@ -120,7 +120,10 @@ impl FailureLog {
     #[cold]
     fn settle(&self) {
         let now = self.throttle.now();
-        let mut spell = self.spell();
+        // Who answers many callers at once has them not wait for each other here: one of the next ones looks.
+        let Ok(mut spell) = self.spell.try_lock() else {
+            return;
+        };
         let Some(ended) = *spell else { return };
         if now.since(ended.last) < SETTLED {
             return;
@@ -140,10 +143,12 @@ impl FailureLog {
     }
 }
 
-/// Returns what tells causes apart. What clients say is not it: it may differ from call to call.
+/// Returns what tells causes apart. What clients say is not it: it may differ from call to call. That a circuit breaker is open is a
+/// cause of its own, so that it does not take the place of what the store's client says.
 fn cause_of(error: &StoreError) -> &str {
     match error {
         StoreError::Misconfigured { advice, .. } => advice,
+        StoreError::Unavailable { cause, .. } if cause.is::<CircuitOpen>() => "circuit_open",
         error => error.kind(),
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use limiter_axum::{KeyFn, RateLimit, RateLimitLayer};
 use limiter_core::{
-    AbuseLimiter, AbusePolicy, BreakerState, CheckError, Cost, Decision, DefaultAbuseLimiter,
-    DefaultRateLimiter, InMemoryPlanRegistry, Key, Observer, Plan, RateLimiter, Source, StoreError,
-    Tier,
+    AbuseGuard, AbuseLimiter, AbusePolicy, BreakerState, CheckError, Cost, Decision,
+    DefaultAbuseLimiter, DefaultRateLimiter, InMemoryPlanRegistry, Key, Observer, Plan,
+    RateLimiter, Source, StoreError, Tier,
 };
 use limiter_lua::KeyLayout;
 use limiter_sessions::{Nonce, SessionService};
@@ -51,7 +51,7 @@ impl Observer for Kinds {
 /// A limiter and what else asks the server at an address, with nothing set up but an observer.
 struct Site {
     limiter: Arc<DefaultRateLimiter>,
-    attempts: DefaultAbuseLimiter,
+    attempts: Arc<DefaultAbuseLimiter>,
     visitors: SessionService,
     kinds: Arc<Kinds>,
 }
@@ -80,7 +80,7 @@ impl Site {
         let attempts = DefaultAbuseLimiter::new(shared, Arc::new(AbuseModelStore::new()));
         Self {
             limiter: Arc::new(limiter),
-            attempts: attempts.with_observer(kinds.clone()),
+            attempts: Arc::new(attempts.with_observer(kinds.clone())),
             visitors: SessionService::on(stage.client.sessions(address, layout, PATIENT)),
             kinds,
         }
@@ -131,8 +131,11 @@ impl Site {
         let layer = RateLimitLayer::new(self.limiter.clone(), everybody, RateLimit::plan("gold"));
         let found = layer.expect("a layer").verify().await;
         let found = found.expect_err("a store that is set up wrongly");
-        let text = format!("{found:?}");
-        assert!(text.contains(words) && !text.contains(PASSWORD), "{text}");
+        let guard = AbuseGuard::for_sign_in(self.attempts.clone(), login());
+        let found_by_guard = guard.verify().await.expect_err("the same");
+        for text in [format!("{found:?}"), format!("{found_by_guard:?}")] {
+            assert!(text.contains(words) && !text.contains(PASSWORD), "{text}");
+        }
     }
 }
 
