@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use limiter_core::{Charge, Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
+use limiter_core::{Charge, Cost, Key, Plan, RateLimiterRepository, Refund, StoreError, Verdict};
 use limiter_memory::MemoryStore;
 use limiter_testkit::ManualClock;
 
@@ -99,9 +99,14 @@ impl RateLimiterRepository for TroubledStore {
         answer(trouble, || store.peek_sync(key, plans, cost))
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
         let (store, trouble) = self.called();
-        answer(trouble, || store.refund_sync(key, plans, cost))
+        answer(trouble, || store.refund_sync(key, plans, refund))
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

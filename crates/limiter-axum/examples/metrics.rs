@@ -15,7 +15,7 @@ use axum::routing::get;
 use limiter_axum::{HeaderKeyResolver, RateLimit, RateLimitLayer, Undecided};
 use limiter_core::{
     BreakerState, Charge, Cost, Decision, DefaultRateLimiter, InMemoryPlanRegistry, Key, Observer,
-    Plan, RateLimiterRepository, Source, StoreError, Verdict,
+    Plan, RateLimiterRepository, Refund, Source, StoreError, Verdict,
 };
 use limiter_memory::MemoryStore;
 use tokio::net::TcpListener;
@@ -164,8 +164,13 @@ impl RateLimiterRepository for Detachable {
         self.there()?.peek(key, plans, cost).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.there()?.refund(key, plans, cost).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.there()?.refund(key, plans, refund).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

@@ -6,16 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, StatusCode};
-use limiter_core::{CheckError, Decision, Key, RateLimiter};
+use limiter_core::{CheckError, Decision, RateLimiter, Receipt};
 
 use crate::HeaderStyle;
 use crate::rate_limit::CheckedLimit;
-use crate::response_future::Check;
 
-/// What was charged, to whom, and how the plans stood then. Shared by the layer and by whoever holds a receipt, so that either can
-/// give it back, and neither a second time.
+/// What was charged, and how the plans stood then. Shared by the layer and by whoever holds a receipt, so that either can give it
+/// back, and neither a second time.
 pub(crate) struct Charge {
-    key: Key,
     limit: Arc<CheckedLimit>,
     standing: Mutex<Standing>,
 }
@@ -27,24 +25,27 @@ struct Standing {
 
 /// How far the cost is on its way back.
 enum Back {
-    NotAsked,
+    NotAsked(Receipt),
     /// Somebody asked, and stopped waiting. The store may be at it: the same call goes on when somebody asks again.
-    LeftAlone(Check),
+    LeftAlone(Call),
     /// Somebody waits for it.
     Awaited,
-    /// It is back; or the store may have given it back, and is not asked twice.
+    /// Nothing was charged; or it is back; or the store may have given it back, and is not asked twice.
     Settled,
 }
 
+/// A refund under way. The receipt comes back with the answer.
+type Call = Pin<Box<dyn Future<Output = (Receipt, Result<Decision, CheckError>)> + Send>>;
+
 impl Charge {
-    pub(crate) const fn new(key: Key, limit: Arc<CheckedLimit>, decision: Decision) -> Self {
+    /// Keeps what `decision` charged. What the failure policy let pass was not charged, and cannot be given back.
+    pub(crate) fn new(limit: Arc<CheckedLimit>, mut decision: Decision) -> Self {
+        let back = decision
+            .take_receipt()
+            .map_or(Back::Settled, Back::NotAsked);
         Self {
-            key,
             limit,
-            standing: Mutex::new(Standing {
-                decision,
-                back: Back::NotAsked,
-            }),
+            standing: Mutex::new(Standing { decision, back }),
         }
     }
 
@@ -56,7 +57,7 @@ impl Charge {
 
     /// Says whether it is to be given back because the request failed.
     pub(crate) fn is_due_back(&self) -> bool {
-        let open = || matches!(self.standing().back, Back::NotAsked | Back::LeftAlone(_));
+        let open = || matches!(self.standing().back, Back::NotAsked(_) | Back::LeftAlone(_));
         self.limit.refund_failures && open()
     }
 
@@ -75,10 +76,10 @@ impl Charge {
         waiting.await
     }
 
-    fn take_up(&self, limiter: &Arc<dyn RateLimiter>) -> Option<Check> {
+    fn take_up(&self, limiter: &Arc<dyn RateLimiter>) -> Option<Call> {
         let mut standing = self.standing();
         match mem::replace(&mut standing.back, Back::Awaited) {
-            Back::NotAsked => Some(self.call(Arc::clone(limiter))),
+            Back::NotAsked(receipt) => Some(give_back(Arc::clone(limiter), receipt)),
             Back::LeftAlone(call) => Some(call),
             Back::Awaited => None,
             Back::Settled => {
@@ -88,16 +89,15 @@ impl Charge {
         }
     }
 
-    fn call(&self, limiter: Arc<dyn RateLimiter>) -> Check {
-        let (key, limit) = (self.key.clone(), Arc::clone(&self.limit));
-        Box::pin(async move { limiter.refund(&key, &limit.plans, limit.cost).await })
-    }
-
-    fn settle(&self, answer: Result<Decision, CheckError>) -> Result<(), CheckError> {
+    fn settle(
+        &self,
+        receipt: Receipt,
+        answer: Result<Decision, CheckError>,
+    ) -> Result<(), CheckError> {
         let mut standing = self.standing();
         standing.back = match &answer {
             Err(CheckError::Store(error)) if error.may_have_charged() => Back::Settled,
-            Err(_) => Back::NotAsked,
+            Err(_) => Back::NotAsked(receipt),
             Ok(_) => Back::Settled,
         };
         standing.decision = answer?;
@@ -116,11 +116,20 @@ impl Charge {
     }
 }
 
+/// Gives a whole charge back.
+fn give_back(limiter: Arc<dyn RateLimiter>, mut receipt: Receipt) -> Call {
+    Box::pin(async move {
+        let units = receipt.charged();
+        let answer = limiter.refund(&mut receipt, units).await;
+        (receipt, answer)
+    })
+}
+
 /// Somebody waits for a cost to be given back.
 struct Waiting<'a> {
     charge: &'a Charge,
     /// Nothing once it was answered.
-    call: Option<Check>,
+    call: Option<Call>,
 }
 
 impl Future for Waiting<'_> {
@@ -130,9 +139,9 @@ impl Future for Waiting<'_> {
         let Some(call) = &mut self.call else {
             return Poll::Pending;
         };
-        let answer = ready!(call.as_mut().poll(context));
+        let (receipt, answer) = ready!(call.as_mut().poll(context));
         self.call = None;
-        Poll::Ready(self.charge.settle(answer))
+        Poll::Ready(self.charge.settle(receipt, answer))
     }
 }
 

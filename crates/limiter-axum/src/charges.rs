@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::Response;
-use limiter_core::{Decision, Key, RateLimiter};
+use limiter_core::{Decision, RateLimiter};
 
 use crate::charge::Charge;
 use crate::headers::Fields;
@@ -33,8 +33,8 @@ impl Own {
     }
 
     /// Keeps what may have to be given back.
-    pub(crate) fn to_settle(key: Key, limit: &Arc<CheckedLimit>, decision: Decision) -> Self {
-        Self::Kept(Arc::new(Charge::new(key, Arc::clone(limit), decision)))
+    pub(crate) fn to_settle(limit: &Arc<CheckedLimit>, decision: Decision) -> Self {
+        Self::Kept(Arc::new(Charge::new(Arc::clone(limit), decision)))
     }
 
     /// Says whether it may have to be given back.

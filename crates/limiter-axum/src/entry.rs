@@ -33,8 +33,6 @@ pub(crate) struct Question {
 pub(crate) struct Asked {
     settings: Arc<Settings>,
     limit: Arc<CheckedLimit>,
-    /// Who is charged, if that is to be given back after a failure.
-    key: Option<Key>,
     grpc: bool,
 }
 
@@ -110,7 +108,6 @@ impl Settings {
         let asked = Asked {
             settings: Arc::clone(self),
             limit: Arc::clone(limit),
-            key: limit.refund_failures.then(|| key.clone()),
             grpc,
         };
         match answer.map(|answer| asked.answered(answer)) {
@@ -130,9 +127,10 @@ impl Asked {
     pub(crate) fn answered(&self, answer: Result<Decision, CheckError>) -> Result<Own, Rejection> {
         let rejection = match answer {
             Ok(decision) if decision.is_allowed() => {
-                return Ok(match self.key.clone() {
-                    Some(key) => Own::to_settle(key, &self.limit, decision),
-                    None => Own::to_tell(&self.settings, &self.limit, &decision),
+                return Ok(if self.limit.refund_failures {
+                    Own::to_settle(&self.limit, decision)
+                } else {
+                    Own::to_tell(&self.settings, &self.limit, &decision)
                 });
             }
             Ok(decision) => Rejection::by_decision(decision),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use limiter_core::{CheckError, Key, KeyResolver, RateLimiter};
+use limiter_core::{CheckError, Key, KeyResolver, RateLimiter, StoreError};
 use tower_layer::Layer;
 
 use crate::rate_limit::{CheckedLimit, InvalidRateLimit};
@@ -88,8 +88,9 @@ impl RateLimitLayer {
         })
     }
 
-    /// Asks the limiter for each limit of this layer, without spending: finds unknown plans, and costs that a plan can never
-    /// admit, when the service starts and not at the first request. A store that is away is no mistake of the layer.
+    /// Asks the limiter, and it the store, for each limit of this layer, without spending: finds unknown plans, costs that a plan can
+    /// never admit, and a store that is set up wrongly, when the service starts and not at the first request. A store that is away is
+    /// no mistake of the layer; the limiter logs that.
     ///
     /// The limits are those of the layer, of its table of routes, and of all layers and services
     /// that [`for_route`](Self::for_route) made of it, of its clones and of each other, as long as
@@ -97,7 +98,8 @@ impl RateLimitLayer {
     /// not known to the layer.
     ///
     /// # Errors
-    /// [`CheckError`] for the first limit that can never be applied.
+    /// [`CheckError`] for the first limit that can never be applied; [`CheckError::Store`], with the cause, for a store that does not
+    /// know the password, grants too little or holds what this version does not understand.
     ///
     /// # Cancel safety
     /// A dropped call changes nothing: it only looks.
@@ -108,12 +110,16 @@ impl RateLimitLayer {
         for limit in self.settings.limits() {
             let limiter = &self.settings.limiter;
             match limiter.peek(&nobody, &limit.plans, limit.cost).await {
-                Ok(_) | Err(CheckError::Store(_)) => {}
-                Err(error) => return Err(error),
+                Err(CheckError::Store(error)) if !is_misconfigured(&error) => {}
+                answer => drop(answer?),
             }
         }
         Ok(())
     }
+}
+
+const fn is_misconfigured(error: &StoreError) -> bool {
+    matches!(error, StoreError::Misconfigured { .. })
 }
 
 impl<S> Layer<S> for RateLimitLayer {

@@ -34,7 +34,7 @@ pub enum Undecided {
     Forbidden,
     /// It costs more than its plan can ever admit. It was turned away.
     CostTooLarge,
-    /// The limit is set up wrongly. It was turned away, and the log says what to do.
+    /// The limit, or the store, is set up wrongly. It was turned away, and the log says what to do.
     Misconfigured,
 }
 

@@ -5,9 +5,15 @@ use std::time::Duration;
 
 use crate::chain::{Chain, Standings};
 use crate::math::Suppression;
-use crate::{Enforcement, Plan, PlanName, PlanVerdict, Source, StoreError, Verdict};
+use crate::receipt::Unclaimed;
+use crate::{
+    Cost, Enforcement, Key, Plan, PlanName, PlanVerdict, Receipt, Source, StoreError, Timestamp,
+    Verdict,
+};
 
 /// The answer to one request: allowed or denied, who decided and why, and how each plan stands.
+///
+/// A decision that charged has a [`Receipt`]; a clone of it says the same and has none.
 ///
 /// # Examples
 /// ```
@@ -33,6 +39,7 @@ pub struct Decision {
     source: Source,
     reason: Reason,
     plans: Standings,
+    unclaimed: Unclaimed,
 }
 
 /// Allowed or denied.
@@ -69,7 +76,8 @@ pub enum Outcome {
 /// Which plan denied, and when to come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The plan that denied; of several, the one that takes longest.
+    /// The plan that the wait is for: the one that takes longest to admit this request for certain. That may be a suppressing
+    /// window that let this one pass, by luck, while another plan denied it.
     pub plan: PlanName,
     /// Wait exactly this long and, if nobody else spends, this same request is admitted by all plans.
     pub retry_after: Duration,
@@ -85,7 +93,7 @@ pub enum Reason {
     WithinLimits,
     /// A plan had no room.
     LimitExceeded,
-    /// A suppressing window drew lots between its soft and its hard limit.
+    /// No plan that is enforced was without room, but a suppressing window drew lots between its soft and its hard limit.
     Suppressed,
     /// The store failed; the failure policy answered.
     StoreFailed,
@@ -133,6 +141,8 @@ pub struct PlanDecision {
     pub plan: Plan,
     /// Whether the plan admitted the request, or would have.
     pub admits: bool,
+    /// The store's moment at which this plan was charged; `None` if it was not.
+    pub charged_at: Option<Timestamp>,
     /// Units that are free now.
     pub remaining: u32,
     /// How long until the plan is as good as unused.
@@ -157,22 +167,28 @@ impl Decision {
             source: verdict.source,
             reason: Reason::WithinLimits,
             plans: chain.told(&verdict.plans),
+            unclaimed: Unclaimed::NONE,
         }
+    }
+
+    /// Has the receipt made out to `key`, if anything was charged.
+    #[inline]
+    pub(crate) fn charged_to(mut self, key: &Key, cost: Cost, by_policy: bool) -> Self {
+        if self.is_allowed() {
+            self.unclaimed = Unclaimed::new(key, cost, by_policy);
+        }
+        self
     }
 
     #[cold]
     fn denied(chain: impl Chain, verdict: &Verdict) -> Self {
-        let by_lot = |plan: &PlanVerdict| !plan.admits && is_partial(plan.suppression);
-        let reason = if verdict.plans.iter().any(by_lot) {
-            Reason::Suppressed
-        } else {
-            Reason::LimitExceeded
-        };
+        let reason = reason_of_denial(chain.plans(), verdict);
         Self {
             outcome: denial(chain.plans(), verdict),
             source: verdict.source,
             reason,
             plans: chain.told(&verdict.plans),
+            unclaimed: Unclaimed::NONE,
         }
     }
 
@@ -183,6 +199,7 @@ impl Decision {
             source,
             reason: Reason::StoreFailed,
             plans: Standings::new(),
+            unclaimed: Unclaimed::NONE,
         }
     }
 
@@ -234,6 +251,16 @@ impl Decision {
     pub fn plans(&self) -> &[PlanDecision] {
         &self.plans
     }
+
+    /// Takes the receipt of what was charged, which [`RateLimiter::refund`](crate::RateLimiter::refund) wants. A charge has one
+    /// receipt: it cannot be taken twice, and a clone of the decision has none.
+    ///
+    /// `None` if nothing was charged: the request was denied, the failure policy let it pass, or nobody asked for it to be
+    /// spent.
+    #[must_use = "dropped, the charge can no longer be given back"]
+    pub fn take_receipt(&mut self) -> Option<Receipt> {
+        self.unclaimed.take(self.source, &self.plans)
+    }
 }
 
 impl PlanDecision {
@@ -242,6 +269,7 @@ impl PlanDecision {
         Self {
             plan,
             admits: verdict.admits,
+            charged_at: verdict.charged_at,
             remaining: verdict.remaining,
             reset_after: verdict.reset_after,
             retry_after: verdict.retry_after,
@@ -255,19 +283,29 @@ fn is_partial(suppression: Suppression) -> bool {
     suppression != Suppression::NONE && suppression != Suppression::ALL
 }
 
-/// Names the enforced plan that takes longest; the first of those that take equally long.
+/// Says whether all that stood in the way was bad luck. Shadow plans stand in nobody's way.
+fn reason_of_denial(plans: &[Plan], verdict: &Verdict) -> Reason {
+    let mut denying = enforced(plans, verdict).filter(|(_, answer)| !answer.admits);
+    if denying.all(|(_, answer)| is_partial(answer.suppression)) {
+        Reason::Suppressed
+    } else {
+        Reason::LimitExceeded
+    }
+}
+
+fn enforced<'a>(
+    plans: &'a [Plan],
+    verdict: &'a Verdict,
+) -> impl Iterator<Item = (&'a Plan, &'a PlanVerdict)> {
+    let all = plans.iter().zip(&verdict.plans);
+    all.filter(|(plan, _)| plan.is_enforced())
+}
+
+/// Names the enforced plan that the wait is for. Of those that take equally long it is the first, rather one that denied.
 fn denial(plans: &[Plan], verdict: &Verdict) -> Outcome {
-    let denying = plans
-        .iter()
-        .zip(&verdict.plans)
-        .filter(|(plan, answer)| plan.is_enforced() && !answer.admits);
-    let longest = denying.reduce(|a, b| {
-        if b.1.retry_after > a.1.retry_after {
-            b
-        } else {
-            a
-        }
-    });
+    let weight = |answer: &PlanVerdict| (answer.retry_after, !answer.admits);
+    let longest =
+        enforced(plans, verdict).reduce(|a, b| if weight(b.1) > weight(a.1) { b } else { a });
     longest.map_or(Outcome::Unavailable, |(plan, answer)| {
         Outcome::Denied(Denial {
             plan: plan.name().clone(),
@@ -316,7 +354,7 @@ pub enum CheckError {
     /// The call can never be answered.
     #[error(transparent)]
     Request(#[from] crate::InvalidRequest),
-    /// The store failed where no policy can answer for it: on `peek`, `refund` and `reset`.
+    /// The store failed where no policy answers for it: on `peek`, `refund` and `reset`, and on `check` if it is misconfigured.
     #[error("store failed")]
     Store(#[source] StoreError),
 }

@@ -11,50 +11,17 @@ use smallvec::SmallVec;
 
 use crate::chain::Chain;
 use crate::{
-    CheckError, Cost, Decision, InProcessRepository, Key, LocalStore, Observer, Outcome, Plan,
-    PlanName, PlanRegistry, RateLimiter, RateLimiterRepository, Source, StoreError, UnknownPlan,
-    Verdict, check_request,
+    CheckError, Cost, Decision, FailureLog, FailurePolicy, InProcessRepository, InvalidRequest,
+    Key, LocalStore, Observer, Outcome, Plan, PlanName, PlanRegistry, RateLimiter,
+    RateLimiterRepository, Receipt, Source, StoreError, UnknownPlan, Verdict, check_request,
 };
-
-/// What to do with a request when the store gives no verdict.
-///
-/// # Examples
-/// ```
-/// # use std::sync::Arc;
-/// # use limiter_core::{BreakerMode, CircuitBreaker, Cost, DefaultRateLimiter, FailurePolicy, InMemoryPlanRegistry, Key};
-/// # use limiter_core::{LocalStore, Plan, PlanName, RateLimiter, Share, Source};
-/// # use limiter_testkit::{ManualClock, ManualRandom, ModelStore, block_on};
-/// # let (clock, random) = (Arc::new(ManualClock::new()), Arc::new(ManualRandom::default()));
-/// # let store = CircuitBreaker::new(Arc::new(ModelStore::new()), clock, random);
-/// store.set_mode(BreakerMode::ForcedOpen); // as if the store were down
-/// let plans = Arc::new(InMemoryPlanRegistry::new([Plan::new("gold", "10/s")?])?);
-/// let local = LocalStore::new(Arc::new(ModelStore::new()), Share::of_nodes(5)?);
-/// let limiter = DefaultRateLimiter::new(plans, Arc::new(store))
-///     .with_failure_policy(FailurePolicy::Fallback(local));
-///
-/// let decision = block_on(limiter.check(&Key::new("ada")?, &[PlanName::new("gold")?], Cost::ONE))?;
-/// assert!(decision.is_allowed());
-/// assert_eq!(decision.source(), Source::Fallback);
-/// assert_eq!(decision.plans()[0].remaining, 1); // of this node's fifth
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub enum FailurePolicy {
-    /// Let it pass, unlimited; the decision says [`Source::FailOpen`].
-    #[default]
-    FailOpen,
-    /// Turn it away; the decision says [`Source::FailClosed`].
-    FailClosed,
-    /// Ask a local store that grants this node's share of each limit; the decision says [`Source::Fallback`]. What the
-    /// local store cannot answer either is turned away.
-    Fallback(LocalStore),
-}
 
 /// Looks plans up, checks the call, asks the repository, and answers for it by policy when it fails.
 ///
 /// An unknown plan, a cost that a plan can never admit, or a chain that names a plan twice is the caller's error: it is
 /// told, and never fails open.
+///
+/// A store that fails is never silent: each cause is logged, at most once a minute, as [`FailureLog`] says.
 ///
 /// # Cancel safety
 /// As the port says. A call that is dropped is not seen by the observer, whatever it spent; under a fallback it may have
@@ -75,6 +42,9 @@ pub struct DefaultRateLimiter {
     repository: Arc<dyn RateLimiterRepository>,
     observer: Option<Arc<dyn Observer>>,
     policy: FailurePolicy,
+    denies_when_full: bool,
+    tolerates_misconfiguration: bool,
+    log: Arc<FailureLog>,
 }
 
 impl DefaultRateLimiter {
@@ -89,6 +59,9 @@ impl DefaultRateLimiter {
             repository,
             observer: None,
             policy: FailurePolicy::FailOpen,
+            denies_when_full: false,
+            tolerates_misconfiguration: false,
+            log: Arc::default(),
         }
     }
 
@@ -96,6 +69,44 @@ impl DefaultRateLimiter {
     #[must_use]
     pub fn with_failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Turns a new key away for which a store in process has no room; the decision says [`Source::FailClosed`].
+    ///
+    /// Else the [failure policy](Self::with_failure_policy) answers for the store. When that is to fail open, whoever makes up enough
+    /// keys makes every new key unlimited until others expire.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use limiter_core::{DefaultRateLimiter, PlanRegistry, RateLimiterRepository};
+    ///
+    /// fn limiter(plans: Arc<dyn PlanRegistry>, in_memory: Arc<dyn RateLimiterRepository>) -> DefaultRateLimiter {
+    ///     DefaultRateLimiter::new(plans, in_memory).denying_when_full()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn denying_when_full(mut self) -> Self {
+        self.denies_when_full = true;
+        self
+    }
+
+    /// Answers for a store that is set up wrongly, or holds what this version does not understand, as for one that is away: a wrong
+    /// password, a missing permission, a foreign value.
+    ///
+    /// Else [`check`](RateLimiter::check) tells the caller, with [`CheckError::Store`]: to let everything pass would hide a mistake
+    /// that does not go away by itself.
+    #[must_use]
+    pub fn tolerating_misconfiguration(mut self) -> Self {
+        self.tolerates_misconfiguration = true;
+        self
+    }
+
+    /// Writes failures of the store to `log`: one that several limiters of a store share, or one on a clock of your own.
+    #[must_use]
+    pub fn with_failure_log(mut self, log: Arc<FailureLog>) -> Self {
+        self.log = log;
         self
     }
 
@@ -145,7 +156,10 @@ impl DefaultRateLimiter {
                     .await;
                 match answer {
                     Ok(ref verdict) => {
-                        return Ok(limiter.seen(Decision::from_verdict(chain, verdict)));
+                        limiter.log.answered();
+                        let decision = Decision::from_verdict(chain, verdict);
+                        let decision = decision.charged_to(key.borrow(), cost, false);
+                        return Ok(limiter.seen(decision));
                     }
                     Err(error) => limiter.without_verdict(error, key.borrow(), chain, cost),
                 }
@@ -178,34 +192,65 @@ impl DefaultRateLimiter {
         chain: impl Chain + 'a,
         cost: Cost,
     ) -> BoxedCheck<'a> {
-        match self.failed(error) {
-            CheckError::Store(_) => Box::pin(self.answer_for_store(key, chain, cost)),
-            callers_own => Box::pin(ready(Err(callers_own))),
+        match self.policy_after(error) {
+            Ok(policy) => Box::pin(self.answer_for_store(policy, key, chain, cost)),
+            Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
     async fn answer_for_store(
         &self,
+        policy: &FailurePolicy,
         key: &Key,
         chain: impl Chain,
         cost: Cost,
     ) -> Result<Decision, CheckError> {
-        let decision = match &self.policy {
+        let decision = match policy {
             FailurePolicy::FailOpen => let_pass(),
             FailurePolicy::FailClosed => turned_away(),
             FailurePolicy::Fallback(local) => {
                 let shares = local.shares(chain.plans());
-                let verdict = local.try_acquire(key, &shares, cost).await;
-                verdict.map_or_else(
-                    |_| turned_away(),
-                    |verdict| Decision::from_verdict(chain, &verdict),
-                )
+                match local.try_acquire(key, &shares, cost).await {
+                    Ok(verdict) => {
+                        Decision::from_verdict(chain, &verdict).charged_to(key, cost, true)
+                    }
+                    Err(error) => {
+                        self.local_failed(&error);
+                        turned_away()
+                    }
+                }
             }
         };
         Ok(self.seen(decision))
     }
 
-    /// Decides by `chain`, which was checked, on a store that never waits; `without_store` stands in for it if it fails.
+    /// Returns the policy that answers for a store that failed with `error`; or what the caller is told, if none does.
+    fn policy_after(&self, error: StoreError) -> Result<&FailurePolicy, CheckError> {
+        let error = self.failed(error);
+        match &error {
+            CheckError::Store(failure) => self.policy_for(failure).ok_or(error),
+            _ => Err(error),
+        }
+    }
+
+    fn policy_for(&self, failure: &StoreError) -> Option<&FailurePolicy> {
+        match failure {
+            StoreError::Request(_) => None,
+            StoreError::Misconfigured { .. } if !self.tolerates_misconfiguration => None,
+            StoreError::Full { .. } if self.denies_when_full => Some(&FailurePolicy::FailClosed),
+            _ => Some(&self.policy),
+        }
+    }
+
+    /// Tells of a local store that failed as well. That a request costs more than this node's share is no failure.
+    fn local_failed(&self, error: &StoreError) {
+        if !matches!(error, StoreError::Request(_)) {
+            self.log.local_failed(error);
+            self.tell(|observer| observer.store_failed(error));
+        }
+    }
+
+    /// Decides by `chain`, which was checked, on a store that never waits, as nothing does that stands in for it.
     #[inline]
     fn decide_at_once(
         &self,
@@ -213,16 +258,29 @@ impl DefaultRateLimiter {
         key: &Key,
         chain: impl Chain,
         cost: Cost,
-        without_store: fn() -> Decision,
     ) -> Result<Decision, CheckError> {
         let decision = match store.try_acquire_at_once(key, chain.plans(), cost) {
-            Ok(ref verdict) => Decision::from_verdict(chain, verdict),
-            Err(error) => match self.failed(error) {
-                CheckError::Store(_) => without_store(),
-                callers_own => return Err(callers_own),
+            Ok(ref verdict) => {
+                self.log.answered();
+                Decision::from_verdict(chain, verdict).charged_to(key, cost, false)
+            }
+            Err(error) => match self.policy_after(error)? {
+                FailurePolicy::FailOpen => let_pass(),
+                FailurePolicy::FailClosed | FailurePolicy::Fallback(_) => turned_away(),
             },
         };
         Ok(self.seen(decision))
+    }
+
+    /// Returns the local store of the failure policy, if that is what charged, and not the repository.
+    fn local_that_charged(&self, receipt: &Receipt) -> Result<Option<&LocalStore>, InvalidRequest> {
+        match &self.policy {
+            _ if !receipt.is_by_policy() => Ok(None),
+            FailurePolicy::Fallback(local) => Ok(Some(local)),
+            FailurePolicy::FailOpen | FailurePolicy::FailClosed => {
+                Err(InvalidRequest::ForeignReceipt)
+            }
+        }
     }
 
     /// Puts names to a verdict that no policy can answer for, or tells the caller what went wrong.
@@ -232,14 +290,35 @@ impl DefaultRateLimiter {
         answer: Result<Verdict, StoreError>,
     ) -> Result<Decision, CheckError> {
         let verdict = answer.map_err(|error| self.failed(error))?;
+        self.log.answered();
         Ok(Decision::from_verdict(chain, &verdict))
     }
 
-    /// Tells the observer of a failure of the store; what the store refused is the caller's own mistake.
+    /// Puts names to a verdict of the local store, which says nothing of the one that it stands in for.
+    fn told_by_local(
+        &self,
+        chain: impl Chain,
+        answer: Result<Verdict, StoreError>,
+    ) -> Result<Decision, CheckError> {
+        match answer {
+            Ok(verdict) => Ok(Decision::from_verdict(chain, &verdict)),
+            Err(StoreError::Request(request)) => Err(CheckError::Request(request)),
+            Err(error) => {
+                self.local_failed(&error);
+                Err(CheckError::Store(error))
+            }
+        }
+    }
+
+    /// Tells the log and the observer of a failure of the store; what the store refused is the caller's own mistake.
+    #[cold]
     fn failed(&self, error: StoreError) -> CheckError {
         match error {
             StoreError::Request(request) => CheckError::Request(request),
             error => {
+                let policy = self.policy_for(&error);
+                let consequence = policy.map_or(NO_POLICY, FailurePolicy::consequence);
+                self.log.failed(&error, consequence);
                 self.tell(|observer| observer.store_failed(&error));
                 CheckError::Store(error)
             }
@@ -257,6 +336,9 @@ fn checked<C: Chain>(found: Result<C, UnknownPlan>, cost: Option<Cost>) -> Resul
     check_request(chain.plans(), cost)?;
     Ok(chain)
 }
+
+/// What becomes of requests if no policy answers for a failure.
+const NO_POLICY: &str = "requests that need it get an error";
 
 fn let_pass() -> Decision {
     Decision::without_store(Outcome::Allowed, Source::FailOpen)
@@ -287,25 +369,24 @@ impl RateLimiter for DefaultRateLimiter {
         plans: &[PlanName],
         cost: Cost,
     ) -> Option<Result<Decision, CheckError>> {
-        let store = self.repository.in_process()?;
-        let without_store = match self.policy {
-            FailurePolicy::FailOpen => let_pass,
-            FailurePolicy::FailClosed => turned_away,
+        if matches!(self.policy, FailurePolicy::Fallback(_)) {
             // It may have to wait.
-            FailurePolicy::Fallback(_) => return None,
-        };
+            return None;
+        }
+        let store = self.repository.in_process()?;
         Some(if let [name] = plans {
             checked(self.registry.find(name), Some(cost))
-                .and_then(|plan| self.decide_at_once(store, key, plan, cost, without_store))
+                .and_then(|plan| self.decide_at_once(store, key, plan, cost))
         } else {
             checked(self.find(plans), Some(cost))
-                .and_then(|plans| self.decide_at_once(store, key, plans, cost, without_store))
+                .and_then(|plans| self.decide_at_once(store, key, plans, cost))
         })
     }
 
     fn spend_if_plenty(&self, key: &Key, plans: &[PlanName], cost: Cost) -> bool {
-        // An observer sees every decision, so there has to be one.
+        // An observer sees every decision, so there has to be one; and the log learns from one that the store answers again.
         if self.observer.is_none()
+            && !self.log.is_failing()
             && let [name] = plans
             && let Some(store) = self.repository.in_process()
         {
@@ -346,15 +427,22 @@ impl RateLimiter for DefaultRateLimiter {
         self.told(plans, answer)
     }
 
-    async fn refund(
-        &self,
-        key: &Key,
-        plans: &[PlanName],
-        cost: Cost,
-    ) -> Result<Decision, CheckError> {
-        let plans = checked(self.find(plans), Some(cost))?;
-        let answer = self.repository.refund(key, &plans, cost).await;
-        self.told(plans, answer)
+    async fn refund(&self, receipt: &mut Receipt, units: Cost) -> Result<Decision, CheckError> {
+        let plans = self.find(receipt.plans())?;
+        let (local, refund) = (self.local_that_charged(receipt)?, receipt.refund(units)?);
+        // Before the store is asked: a call that is dropped may have given the units back.
+        receipt.note(units);
+        let answer = match local {
+            Some(local) => local.refund(receipt.key(), &plans, &refund).await,
+            None => self.repository.refund(receipt.key(), &plans, &refund).await,
+        };
+        if matches!(&answer, Err(error) if !error.may_have_charged()) {
+            receipt.forget(units);
+        }
+        match local {
+            Some(_) => self.told_by_local(plans, answer),
+            None => self.told(plans, answer),
+        }
     }
 
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {

@@ -10,15 +10,19 @@ mod deadline;
 mod decision;
 mod default_rate_limiter;
 mod dotted;
+mod failure_policy;
 mod fallback;
 mod in_memory_plan_registry;
 mod key;
 mod limit;
+mod log;
 pub mod math;
 mod period;
 mod plan;
 mod plan_name;
 mod ports;
+mod receipt;
+mod refund;
 mod request;
 mod resolvers;
 mod store_error;
@@ -38,14 +42,16 @@ pub use challenge::{Challenge, InvalidChallenge};
 pub use cost::{Cost, InvalidCost};
 pub use deadline::{DeadlinePassed, DeadlineRepository};
 pub use decision::{CheckError, Decision, Denial, Outcome, PlanDecision, Reason};
-pub use default_rate_limiter::{DefaultRateLimiter, FailurePolicy};
-pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share};
+pub use default_rate_limiter::DefaultRateLimiter;
+pub use failure_policy::FailurePolicy;
+pub use fallback::{FallbackRepository, InvalidShare, LocalStore, Share, ShareTooSmall};
 pub use in_memory_plan_registry::{DuplicatePlan, InMemoryPlanRegistry};
 pub use key::{InvalidKey, Key};
 pub use limit::{
     BucketRule, FixedRule, FixedWindow, InvalidLimit, Limit, MAX_UNITS, Rate, SlidingWindow,
     SuppressingRule, SuppressingWindow, TokenBucket, WindowRule,
 };
+pub use log::{FailureLog, LogThrottle};
 pub use period::{days, hours, minutes, seconds};
 pub use plan::{Enforcement, InvalidPlan, Plan};
 pub use plan_name::{InvalidPlanName, PlanName};
@@ -56,6 +62,8 @@ pub use ports::{
     PlanRegistry, RandomSource, RateLimiter, RateLimiterRepository, RequestSource, Sleep, Timer,
     UnknownPlan, UnresolvedKey,
 };
+pub use receipt::Receipt;
+pub use refund::{Refund, check_refund};
 pub use request::{InvalidRequest, MAX_CHAIN, check_request};
 pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolver};
 pub use store_error::{Cause, Charge, StoreError};

@@ -88,4 +88,17 @@ pub enum InvalidRequest {
         /// The largest cost that the plan can admit.
         max: u32,
     },
+    /// More is to be given back than is left of the charge.
+    #[error(
+        "refund of {units} is more than the {left} that are left of the charge: refund at most that"
+    )]
+    RefundTooLarge {
+        /// The units asked for.
+        units: Cost,
+        /// The units that can still be given back.
+        left: u32,
+    },
+    /// The receipt is of a charge that was made elsewhere.
+    #[error("receipt is of another limiter: refund it where it was charged")]
+    ForeignReceipt,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::Timestamp;
 use crate::math::Suppression;
 
 /// What a store answers to one call: numbers only, in the order of the plans that were asked for.
@@ -24,6 +25,25 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns the verdict under no plans at all.
+    pub(crate) fn of_none() -> Self {
+        Self {
+            source: Source::Store,
+            admitted: true,
+            retry_after: Duration::ZERO,
+            plans: SmallVec::new(),
+        }
+    }
+
+    /// Returns a denial under so many plans of which nothing is known.
+    pub(crate) fn denied_by_all(plans: usize) -> Self {
+        Self {
+            admitted: false,
+            plans: SmallVec::from_elem(PlanVerdict::default(), plans),
+            ..Self::of_none()
+        }
+    }
+
     /// Returns what a store answers that admits a request under one plan.
     #[inline]
     pub(crate) fn admitted_by_one(plan: PlanVerdict) -> Self {
@@ -41,6 +61,10 @@ impl Verdict {
 pub struct PlanVerdict {
     /// Whether this plan admitted the request. A shadow plan may say no to an admitted one.
     pub admits: bool,
+    /// The store's moment at which this plan was charged: what a [`Refund`](crate::Refund) names. `None` if it was not charged.
+    ///
+    /// It is as this plan counts time, so never before the last charge, also if the store's clock stepped back since.
+    pub charged_at: Option<Timestamp>,
     /// Units that are free after this call.
     pub remaining: u32,
     /// How long until the plan is as good as unused.

@@ -10,7 +10,7 @@ mod support;
 use std::time::Duration;
 
 use limiter_core::math::{self, Draw, State};
-use limiter_core::{Cost, Key, Limit, Plan, Timestamp};
+use limiter_core::{Cost, Key, Limit, Plan, Refund, Timestamp};
 use limiter_testkit::Model;
 use limiter_testkit::state_machine::limits;
 use proptest::prelude::*;
@@ -26,8 +26,10 @@ enum Event {
     Peek {
         cost: u32,
     },
+    /// Of an earlier charge: the newest, the one before it, ...
     Refund {
-        cost: u32,
+        units: u32,
+        back: usize,
     },
     Reset,
     Wait {
@@ -55,7 +57,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         14 => (cost(), bits).prop_map(|(cost, bits)| Event::Acquire { cost, bits }),
         2 => cost().prop_map(|cost| Event::Peek { cost }),
-        3 => cost().prop_map(|cost| Event::Refund { cost }),
+        3 => (cost(), 0..6_usize).prop_map(|(units, back)| Event::Refund { units, back }),
         1 => Just(Event::Reset),
         4 => (0..=1_100_u32).prop_map(|thousandths| Event::Wait { thousandths }),
         3 => prop_oneof![1..=50_u64, 1..=3_000_000_u64].prop_map(Event::WaitMicros),
@@ -87,6 +89,7 @@ struct Both {
     key: Key,
     now: Timestamp,
     told: Duration,
+    charges: Vec<Refund>,
 }
 
 impl Both {
@@ -98,6 +101,7 @@ impl Both {
             key: Key::new("key").unwrap(),
             now: noon(),
             told: Duration::ZERO,
+            charges: Vec::new(),
         }
     }
 
@@ -107,6 +111,9 @@ impl Both {
             Event::Acquire { cost, bits } => {
                 let (cost, draw) = (self.cost(cost), Draw::from_random(bits));
                 let said = math::decide(&self.plans, &mut self.states, now, cost, draw);
+                if said.admitted {
+                    self.charges.push(Refund::of(&said, cost));
+                }
                 (
                     said,
                     self.model.try_acquire(key, &self.plans, cost, now, draw),
@@ -117,10 +124,15 @@ impl Both {
                 let said = math::peek(&self.plans, &self.states, now, cost);
                 (said, self.model.peek(key, &self.plans, cost, now))
             }
-            Event::Refund { cost } => {
-                let cost = self.cost(cost);
-                let said = math::refund(&self.plans, &mut self.states, now, cost);
-                (said, self.model.refund(key, &self.plans, cost, now))
+            Event::Refund { units, back } => {
+                let Some(refund) = self.part_of_a_charge(units, back) else {
+                    return Ok(());
+                };
+                let said = math::refund(&self.plans, &mut self.states, now, &refund);
+                (
+                    said,
+                    self.model.refund(&self.key, &self.plans, &refund, now),
+                )
             }
             Event::Reset => {
                 self.states.fill(None);
@@ -135,6 +147,15 @@ impl Both {
         self.told = said.retry_after;
         prop_assert_eq!(said, expected, "under {:?}", self.plans);
         Ok(())
+    }
+
+    /// Returns the refund of at most `units` more of the charge so far back, if anything of it is left.
+    fn part_of_a_charge(&mut self, units: u32, back: usize) -> Option<Refund> {
+        let charge = self.charges.iter_mut().rev().nth(back)?;
+        let given_back = charge.given_back;
+        let units = Cost::new(units.min(charge.charged.get() - given_back)).ok()?;
+        charge.given_back += units.get();
+        Some(charge.clone().part(given_back, units))
     }
 
     fn turn(&mut self, event: Event) {

@@ -48,7 +48,17 @@ fn rates_are_refused_as_their_table_says() {
         rate("1000.000001/s") => InvalidLimit::Units { units: 1_000_000_001, .. },
         rate("1.0001/d") => InvalidLimit::Period { .. },
     }
-    for text in ["10", "/s", "-1/s", "1e3/s", "5000000000/s", ".5/s", "5./s"] {
+    for text in [
+        "10",
+        "/s",
+        "-1/s",
+        "+1/s",
+        "+1.5/s",
+        "1e3/s",
+        "5000000000/s",
+        ".5/s",
+        "5./s",
+    ] {
         refused!(rate(text) => InvalidLimit::Text { .. });
     }
     for text in ["1.0000001/s", "10/", "10/y", "1/18446744073709551616us"] {
@@ -168,6 +178,13 @@ fn texts_are_refused_as_the_table_of_limits_says() {
         ("10/s burst 5 burst 6", "an option is given twice"),
         ("10/s burst", "an option has no value"),
         ("10/s burst x", "an option's value is no number"),
+        ("10/s burst +5", "an option's value is no number"),
+        (
+            "suppressing 10/s hard +20",
+            "an option's value is no number",
+        ),
+        ("+10/s", "the amount is no number up to 1000000000"),
+        ("fixed +10/s", "the amount is no number up to 1000000000"),
         (
             "sliding 10/s every 5",
             "the period ends in none of us, ms, s, min, h, d",
@@ -255,6 +272,14 @@ fn breaker_settings_are_refused_as_their_table_says() {
         ("slow_percent must be 1 to 100", new.with_slow_percent(0)),
         ("slow_percent must be 1 to 100", new.with_slow_percent(101)),
         (
+            "silent_calls must be at least 1",
+            new.with_silence(0, Duration::ZERO),
+        ),
+        (
+            "silent_for must be at most 1 h",
+            new.with_silence(1, hour + NANOSECOND),
+        ),
+        (
             "open_for must be at least 1 ms",
             new.with_open_for(MILLISECOND - NANOSECOND, hour),
         ),
@@ -265,6 +290,14 @@ fn breaker_settings_are_refused_as_their_table_says() {
         (
             "open_at_most must be at most 1 h",
             new.with_open_for(hour, hour + NANOSECOND),
+        ),
+        (
+            "probe_limit must be 1 ms to 1 h",
+            new.with_probe_limit(MILLISECOND - NANOSECOND),
+        ),
+        (
+            "probe_limit must be 1 ms to 1 h",
+            new.with_probe_limit(hour + NANOSECOND),
         ),
         (
             "successes_to_close must be at least 1",
@@ -289,13 +322,17 @@ fn breaker_settings_are_refused_as_their_table_says() {
         .with_slow_call(NANOSECOND);
     let least = least
         .with_slow_percent(1)
+        .with_silence(1, Duration::ZERO)
         .with_open_for(MILLISECOND, MILLISECOND)
+        .with_probe_limit(MILLISECOND)
         .with_successes_to_close(1);
     let most = new
         .with_window(hour)
         .with_failure_percent(100)
         .with_slow_percent(100)
-        .with_open_for(hour, hour);
+        .with_silence(u32::MAX, hour)
+        .with_open_for(hour, hour)
+        .with_probe_limit(hour);
     assert!(new.check().is_ok() && least.check().is_ok() && most.check().is_ok());
 }
 

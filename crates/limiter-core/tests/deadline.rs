@@ -9,7 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use limiter_core::{
     AbusePolicy, AbuseRepository, AbuseVerdict, Block, Cost, DeadlinePassed, DeadlineRepository,
-    Key, Plan, RateLimiterRepository, StoreError, Tier, Verdict, minutes,
+    Key, Plan, RateLimiterRepository, Refund, Source, StoreError, Tier, Timestamp, Verdict,
+    minutes,
 };
 use limiter_testkit::{ManualClock, ManualRandom, ManualTimer, ModelStore, StoreUnderTest};
 
@@ -26,7 +27,7 @@ impl RateLimiterRepository for Hangs {
         pending().await
     }
 
-    async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
         pending().await
     }
 
@@ -105,7 +106,16 @@ async fn a_call_that_hangs_fails_at_its_deadline_and_says_whether_it_may_have_ch
     assert_eq!(acquired.await, (true, passed));
     let peeked = given_up(|store| async move { store.peek(&key(), &gold(), Cost::ONE).await });
     assert_eq!(peeked.await, (false, passed));
-    let refunded = given_up(|store| async move { store.refund(&key(), &gold(), Cost::ONE).await });
+    let refunded = given_up(|store| async move {
+        let charged = Refund {
+            source: Source::Store,
+            charged_at: [Some(Timestamp::EPOCH)].into_iter().collect(),
+            charged: Cost::ONE,
+            given_back: 0,
+            units: Cost::ONE,
+        };
+        store.refund(&key(), &gold(), &charged).await
+    });
     assert_eq!(refunded.await, (true, passed));
     let reset = given_up(|store| async move { store.reset(&key(), &gold()).await });
     assert_eq!(reset.await, (true, passed));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use limiter_core::math::Draw;
 use limiter_core::{
-    Cost, FixedWindow, Key, Limit, MAX_UNITS, Plan, Rate, SlidingWindow, SuppressingWindow,
+    Cost, FixedWindow, Key, Limit, MAX_UNITS, Plan, Rate, Refund, SlidingWindow, SuppressingWindow,
     Timestamp, TokenBucket,
 };
 use limiter_testkit::Model;
@@ -106,20 +106,26 @@ fn edge_limits_are_right_at_every_edge_of_time() {
             let mut desk = Desk::of(limit);
             desk.now = now;
             let mut model = Model::default();
-            let max = limit.max_cost();
+            let (max, mut charges) = (limit.max_cost(), Vec::new());
             for units in [1, max, max.div_ceil(2), max - max.div_ceil(2), 1] {
                 let Ok(cost) = Cost::new(units) else { continue };
                 let draw = Draw::from_random(u64::MAX);
                 let said = desk.acquire(cost, draw);
                 let expected = model.try_acquire(&key, &desk.plans, cost, now, draw);
                 assert_eq!(said, expected, "{limit} at {now:?}");
+                if said.admitted {
+                    charges.push(Refund::of(&said, cost));
+                }
             }
-            let refund = cost(max);
-            let (said, expected) = (
-                desk.refund(refund),
-                model.refund(&key, &desk.plans, refund, now),
-            );
-            assert_eq!(said, expected, "{limit} at {now:?}");
+            for refund in charges {
+                let (said, expected) = (
+                    desk.refund(&refund),
+                    model.refund(&key, &desk.plans, &refund, now),
+                );
+                assert_eq!(said, expected, "{limit} at {now:?}");
+            }
+            let is_observed = matches!(limit, Limit::SuppressingWindow(_));
+            assert!(is_observed || desk.states == [None], "{limit} at {now:?}");
         }
     }
 }

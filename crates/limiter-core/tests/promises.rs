@@ -5,12 +5,45 @@ mod support;
 use std::time::Duration;
 
 use limiter_core::math::{BucketState, FixedState, State, WindowLog};
-use limiter_core::{Cost, Limit};
+use limiter_core::{Cost, Limit, Refund};
 use limiter_testkit::state_machine::limits;
 use proptest::prelude::*;
-use support::{Desk, asks, chains, seeds, settings};
+use support::{Admission, Ask, Desk, asks, chains, seeds, settings, stretches};
 
 const MICROSECOND: Duration = Duration::from_micros(1);
+
+/// What was charged on a desk, and when by the time that has really passed.
+#[derive(Default)]
+struct Charges(Vec<(u64, Refund)>);
+
+impl Charges {
+    fn ask(&mut self, desk: &mut Desk, ask: Ask) {
+        let (cost, verdict) = desk.ask(ask);
+        if verdict.admitted {
+            let charge = Refund::of(&verdict, cost);
+            self.0.push((desk.passed_us, charge));
+        }
+    }
+
+    /// Returns the refund of at most `units` of one of the last charges, if anything of it is left.
+    fn part(&mut self, units: Cost) -> Option<Refund> {
+        let back = usize::try_from(units.get() % 4).ok()?;
+        let (_, charge) = self.0.iter_mut().rev().nth(back)?;
+        let given_back = charge.given_back;
+        let units = Cost::new(units.get().min(charge.charged.get() - given_back)).ok()?;
+        charge.given_back += units.get();
+        Some(charge.clone().part(given_back, units))
+    }
+
+    /// Returns what was never asked back.
+    fn kept(&self) -> Vec<Admission> {
+        let kept = self.0.iter().map(|(at_us, charge)| Admission {
+            at_us: *at_us,
+            cost: u64::from(charge.charged.get() - charge.given_back),
+        });
+        kept.collect()
+    }
+}
 
 proptest! {
     #![proptest_config(settings(seeds!("promises")))]
@@ -102,23 +135,65 @@ proptest! {
         }
     }
 
-    /// What is given back is what was spent, at most, and gives no request room that it would not have had.
+    /// A refund gives back no more than it says, and makes nothing wait longer.
     #[test]
-    fn prop_refund_gives_back_at_most_what_was_spent(limit in limits(), asks in asks()) {
+    fn prop_refund_gives_back_at_most_what_it_says(limit in limits(), asks in asks()) {
         let mut desk = Desk::of(limit);
+        let mut charges = Charges::default();
         for (nth, ask) in asks.into_iter().enumerate() {
             if nth % 3 < 2 {
-                let _ = desk.ask(ask);
+                charges.ask(&mut desk, ask);
                 continue;
             }
-            let cost = desk.cost_of(ask);
-            let before = desk.peek(cost).plans[0];
-            let after = desk.refund(cost).plans[0];
-            let given = limit.units().min(before.remaining.saturating_add(cost.get()));
-            let is_observed = matches!(limit, Limit::SuppressingWindow(_));
-            prop_assert!(after.remaining <= given);
-            prop_assert!(is_observed || after.remaining == given);
+            let Some(refund) = charges.part(desk.cost_of(ask)) else {
+                continue;
+            };
+            let before = desk.peek(Cost::ONE).plans[0];
+            let after = desk.refund(&refund).plans[0];
+            let most = before.remaining.saturating_add(refund.units.get());
+            prop_assert!(before.remaining <= after.remaining && after.remaining <= most);
             prop_assert!(after.reset_after <= before.reset_after);
+        }
+    }
+
+    /// However charges and refunds alternate: what was charged and never given back keeps to the limit, as if nothing else had
+    /// ever been there.
+    #[test]
+    fn prop_units_that_are_not_given_back_keep_to_the_limit(
+        limit in limits(),
+        asks in asks(),
+        is_refund in prop::collection::vec(prop::bool::weighted(0.4), 50),
+    ) {
+        let mut desk = Desk::of(limit);
+        let mut charges = Charges::default();
+        for (ask, is_refund) in asks.into_iter().zip(is_refund) {
+            if !is_refund {
+                charges.ask(&mut desk, ask);
+                continue;
+            }
+            desk.advance(desk.gap_us(ask));
+            if let Some(refund) = charges.part(desk.cost_of(ask)) {
+                let _ = desk.refund(&refund);
+            }
+        }
+        for (length_us, sum) in stretches(&charges.kept()) {
+            let (sum, units) = (u128::from(sum), u128::from(limit.units()));
+            let window_us = limit.window().as_micros();
+            match limit {
+                Limit::TokenBucket(rule) => {
+                    let rate = rule.stated_rate();
+                    let refilled = u128::from(length_us) * u128::from(rate.units());
+                    let token = u128::from(rate.period_us());
+                    prop_assert!(sum * token <= units * token + refilled);
+                }
+                Limit::SlidingWindow(_) if u128::from(length_us) < window_us => {
+                    prop_assert!(sum <= units);
+                }
+                Limit::FixedWindow(_) if u128::from(length_us) < window_us => {
+                    prop_assert!(sum <= 2 * units);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -146,7 +221,8 @@ fn is_admitted_exactly_after(desk: &Desk, cost: Cost, wait: Duration) -> Result<
 
 fn stored(state: &State) -> Option<State> {
     let log = |log: &WindowLog| {
-        WindowLog::from_parts(log.seen(), log.newest_began(), log.sub_buckets().to_vec())
+        let sub_buckets = log.sub_buckets().to_vec();
+        WindowLog::from_parts(log.seen(), log.newest_began(), log.kept_us(), sub_buckets)
     };
     match state {
         State::TokenBucket(s) => {

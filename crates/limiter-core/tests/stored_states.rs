@@ -27,38 +27,45 @@ fn rate_of_impossible_parts_is_refused() {
 fn bucket_of_impossible_parts_is_refused() {
     let rate = Rate::new(3, seconds(1)).unwrap();
     let parts = |full_at_us, part| BucketState::from_parts(at(5), full_at_us, part, rate);
-    assert!(parts(7, 2).is_some_and(|state| {
+    let whole = 3 * 1_024;
+    assert!(parts(7, whole - 1).is_some_and(|state| {
         let kept = (state.seen(), state.full_at_us(), state.full_at_part());
-        kept == (at(5), 7, 2) && state.rate() == rate
+        kept == (at(5), 7, whole - 1) && state.rate() == rate
     }));
-    assert!(parts(TOO_LATE - 1, 0).is_some());
+    assert!(parts(TOO_LATE - 1, 0).is_some() && parts(5, 0).is_some());
     assert_eq!(parts(TOO_LATE, 0), None);
-    assert_eq!(parts(7, 3), None, "a whole microsecond is no part of one");
-    assert_eq!(parts(TOO_LATE, 3), None);
+    assert_eq!(parts(4, 0), None, "no bucket was full before it was seen");
+    assert_eq!(
+        parts(7, whole),
+        None,
+        "a whole microsecond is no part of one"
+    );
+    assert_eq!(parts(TOO_LATE, whole), None);
 }
 
 #[test]
 fn log_of_impossible_parts_is_refused() {
-    let log = |seen, began, leaves: &[u64]| {
-        let sub_bucket = |leaves_at_us: &u64| SubBucket {
-            leaves_at_us: *leaves_at_us,
+    let log = |seen, began, kept_us, came: &[u64]| {
+        let sub_bucket = |came_at_us: &u64| SubBucket {
+            came_at_us: *came_at_us,
             units: 2,
         };
-        let sub_buckets = leaves.iter().map(sub_bucket).collect();
-        WindowLog::from_parts(at(seen), at(began), sub_buckets)
+        let sub_buckets = came.iter().map(sub_bucket).collect();
+        WindowLog::from_parts(at(seen), at(began), kept_us, sub_buckets)
     };
-    assert!(log(9, 7, &[20, 20, 21]).is_some_and(|log| {
-        (log.seen(), log.newest_began()) == (at(9), at(7)) && log.sub_buckets().len() == 3
+    assert!(log(9, 7, 30, &[6, 6, 9]).is_some_and(|log| {
+        let kept = (log.seen(), log.newest_began(), log.kept_us());
+        kept == (at(9), at(7), 30) && log.sub_buckets().len() == 3
     }));
-    assert!(log(9, 9, &[TOO_LATE - 1]).is_some());
-    assert_eq!(log(9, 7, &[21, 20]), None, "the first to leave is in front");
+    assert_eq!(log(9, 7, 30, &[9, 8]), None, "the oldest is in front");
     assert_eq!(
-        log(9, 10, &[20]),
+        log(9, 10, 30, &[8]),
         None,
         "nothing begins after it was last seen"
     );
-    assert_eq!(log(9, 7, &[20, TOO_LATE]), None);
-    assert_eq!(log(9, 10, &[TOO_LATE, 20]), None);
+    assert_eq!(log(9, 7, 30, &[8, 10]), None, "nothing came after it");
+    assert_eq!(log(9, 7, 0, &[8]), None, "units are kept for some time");
+    assert_eq!(log(9, 7, TOO_LATE, &[8]), None);
 }
 
 #[test]

@@ -2,12 +2,26 @@
 
 mod support;
 
+use std::time::Duration;
+
 use limiter_core::math::{Draw, Suppression};
 use limiter_core::{Limit, RandomSource, SuppressingWindow, seconds};
 use limiter_testkit::SeededRandom;
 use limiter_testkit::state_machine::suppressing_windows;
 use proptest::prelude::*;
 use support::{Desk, asks, cost, seeds, settings};
+
+/// Returns windows from a second to 366 days.
+fn windows() -> impl Strategy<Value = Duration> {
+    let common = [1, 2, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 366 * 86_400];
+    prop_oneof![
+        prop::sample::select(common.to_vec()).prop_map(seconds),
+        (1_000_000..=31_622_400_000_000_u64).prop_map(Duration::from_micros),
+        (0..=24_u32, 1_000_000..=2_000_000_u64).prop_map(|(doubled, us)| Duration::from_micros(
+            (us << doubled).min(31_622_400_000_000)
+        )),
+    ]
+}
 
 proptest! {
     #![proptest_config(settings(seeds!("suppression")))]
@@ -36,6 +50,44 @@ proptest! {
             let rate_s = u64::from(soft) * 1_000_000 / u64::from(window_s) / observed;
             let average = u64::from(soft) * 1_000_000 / observed;
             prop_assert_eq!(u64::from(share), 1_000_000 - rate_s.min(average));
+        }
+    }
+
+    /// Requests that come evenly, whatever the window and its granularity, against a list of the exact moments.
+    #[test]
+    fn prop_refused_share_of_even_requests_is_one_minus_soft_over_observed(
+        soft in prop_oneof![1..=20_u32, 21..=300_u32],
+        load_percent in 101..=400_u32,
+        window in windows(),
+        parts in prop::option::of(1..=100_u32),
+        each in 1..=3_u32,
+        first_us in 0..1_000_000_u64,
+    ) {
+        let each = each.min(soft);
+        let asked = SuppressingWindow::new(soft, window).with_hard_limit(soft * 100);
+        let default_us = u64::try_from(window.as_micros()).unwrap() / 100;
+        let granularity_us = parts.map_or(default_us, |parts| default_us * 100 / u64::from(parts));
+        let asked = asked.with_granularity(Duration::from_micros(granularity_us));
+        let mut desk = Desk::of(asked.try_into().unwrap());
+        let window_us = u64::try_from(window.as_micros()).unwrap();
+        let gap_us = window_us * u64::from(each) * 100 / (u64::from(soft) * u64::from(load_percent));
+        desk.advance(first_us);
+        let mut moments = Vec::new();
+        while moments.len() < 3_000 && desk.passed_us < first_us + 3 * window_us {
+            moments.push(desk.passed_us);
+            let f = desk.acquire(cost(each), Draw::LOWEST).plans[0].suppression.millionths();
+            let there = moments.iter().filter(|at| **at + window_us > desk.passed_us).count();
+            let observed = u64::try_from(there).unwrap() * u64::from(each);
+            if desk.passed_us >= first_us + window_us {
+                let expected = 1_000_000_u64.saturating_sub(u64::from(soft) * 1_000_000 / observed);
+                let coarse = granularity_us.saturating_sub(default_us) > 0;
+                let allowed = 20_000 + if coarse { granularity_us * 500_000 / default_us / 100 } else { 0 };
+                prop_assert!(
+                    u64::from(f).abs_diff(expected) <= allowed,
+                    "{f} of {expected} at {observed} under {}", desk.limit()
+                );
+            }
+            desk.advance(gap_us);
         }
     }
 
@@ -76,6 +128,37 @@ proptest! {
         let draw = Draw::from_random(bits).get();
         prop_assert_eq!(u128::from(draw), u128::from(bits) * 1_000_000 / (1 << 64));
         prop_assert_eq!(Suppression::from_millionths(draw).millionths(), draw);
+    }
+}
+
+/// At 1.1 times the soft rate ten of eleven requests pass, however long the window is.
+#[test]
+fn a_tenth_above_the_soft_rate_a_long_window_refuses_one_request_of_eleven() {
+    for text in [
+        "1000/10s",
+        "1000/10min",
+        "10000/h",
+        "100000/24h",
+        "1000/10s hard 10000 every 10s",
+    ] {
+        let limit: Limit = format!("suppressing {text}").parse().unwrap();
+        let mut desk = Desk::of(limit);
+        let gap_us =
+            u64::try_from(limit.window().as_micros()).unwrap() * 10 / 11 / u64::from(limit.units());
+        let asked = u64::from(limit.units()) * 11 / 5;
+        let mut refused = 0;
+        for nth in 0..asked {
+            let verdict = desk.acquire(cost(1), Draw::LOWEST);
+            if nth >= asked / 2 {
+                refused += u64::from(verdict.plans[0].suppression.millionths());
+            }
+            desk.advance(gap_us);
+        }
+        let mean = refused / (asked / 2);
+        assert!(
+            (85_000..=97_000).contains(&mean),
+            "{mean} millionths under {limit}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use fred::clients::Client;
-use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, Refund, StoreError, Verdict};
 use limiter_lua::{KeyLayout, Runner};
 
 use crate::builder::FredStoreBuilder;
@@ -84,8 +84,13 @@ impl RateLimiterRepository for FredStore {
         self.0.peek(key, plans, cost).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.0.refund(key, plans, cost).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.0.refund(key, plans, refund).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

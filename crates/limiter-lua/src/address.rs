@@ -52,6 +52,9 @@ pub enum InvalidAddress {
     /// No node was named.
     #[error("no node is named: name at least one")]
     NoNodes,
+    /// The database is no number.
+    #[error("the database is no number: write digits alone, as in redis://host:6379/2")]
+    Database,
     /// Sentinels were named but not whom they watch.
     #[error(
         "no master is named: write it after the sentinels, as in redis+sentinel://host:26379/master"
@@ -79,8 +82,14 @@ impl<'a> Address<'a> {
             }
             _ => return Err(InvalidAddress::Form),
         };
+        let db = match arrangement {
+            Arrangement::Standalone => path,
+            Arrangement::Cluster => "",
+            Arrangement::Sentinel { db, .. } => db,
+        };
         match arrangement {
             _ if hosts.is_empty() => Err(InvalidAddress::NoNodes),
+            _ if !is_database(db) => Err(InvalidAddress::Database),
             Arrangement::Sentinel { master: "", .. } => Err(InvalidAddress::NoMaster),
             _ => Ok(Self {
                 transport,
@@ -90,6 +99,12 @@ impl<'a> Address<'a> {
             }),
         }
     }
+}
+
+/// Returns whether that is the number of a database, or none, and what clients take after it.
+fn is_database(path: &str) -> bool {
+    let (db, _) = path.split_once('?').unwrap_or((path, ""));
+    db.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Leaves user and password out.
@@ -117,6 +132,9 @@ mod tests {
             ("redis+sentinel://a:1", InvalidAddress::NoMaster),
             ("redis+sentinel://a:1/", InvalidAddress::NoMaster),
             ("redis+cluster://", InvalidAddress::NoNodes),
+            ("redis://a:1/+2", InvalidAddress::Database),
+            ("redis://a:1/x", InvalidAddress::Database),
+            ("redis+sentinel://a:1/main/+2", InvalidAddress::Database),
             ("redis+cluster://u:p@,", InvalidAddress::NoNodes),
         ] {
             assert_eq!(Address::read(text), Err(problem), "{text:?}");

@@ -5,11 +5,12 @@ use std::fmt;
 
 use limiter_core::math::{self, Draw, State};
 use limiter_core::{
-    Cost, InvalidRequest, Key, Limit, Plan, PlanName, Timestamp, Verdict, check_request,
+    Cost, InvalidRequest, Key, Limit, Plan, PlanName, Refund, Timestamp, Verdict, check_refund,
+    check_request,
 };
 use smallvec::SmallVec;
 
-use crate::entry::{Packed, is_compact, push, push_compact_bucket, push_entry};
+use crate::entry::{Packed, is_compact, push, push_compact_bucket, push_entry, push_refund};
 use crate::manual_time::ManualTime;
 use crate::reader::Reader;
 use crate::state;
@@ -31,7 +32,7 @@ use crate::{BadReply, Job, KeyLayout, Script};
 /// ```
 #[derive(Clone)]
 pub struct Call<'a> {
-    op: Op,
+    op: Op<'a>,
     script: Script,
     name: Vec<u8>,
     packed: Packed,
@@ -51,10 +52,21 @@ pub enum Answer<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
-    Peek = 0,
-    Acquire = 1,
-    Refund = 2,
+enum Op<'a> {
+    Peek,
+    Acquire,
+    Refund(&'a Refund),
+}
+
+impl Op<'_> {
+    /// Returns the number that the script knows it by.
+    const fn code(self) -> u64 {
+        match self {
+            Self::Peek => 0,
+            Self::Acquire => 1,
+            Self::Refund(_) => 2,
+        }
+    }
 }
 
 impl<'a> Call<'a> {
@@ -89,7 +101,7 @@ impl<'a> Call<'a> {
         Ok(Self::new(Op::Peek, layout, key, plans, cost, Draw::LOWEST)?.for_chain())
     }
 
-    /// Makes the call that gives `cost` back under each of `plans`.
+    /// Makes the call that gives units of one charge back, and says how `plans` then stand for a request of one unit.
     ///
     /// # Errors
     /// [`InvalidRequest`] if the call can never be answered.
@@ -97,13 +109,15 @@ impl<'a> Call<'a> {
         layout: &KeyLayout,
         key: &Key,
         plans: &'a [Plan],
-        cost: Cost,
+        refund: &'a Refund,
     ) -> Result<Self, InvalidRequest> {
-        Ok(Self::new(Op::Refund, layout, key, plans, cost, Draw::LOWEST)?.for_chain())
+        check_refund(plans, refund)?;
+        let op = Op::Refund(refund);
+        Ok(Self::unchecked(op, layout, key, plans, Cost::ONE, Draw::LOWEST).for_chain())
     }
 
     fn new(
-        op: Op,
+        op: Op<'a>,
         layout: &KeyLayout,
         key: &Key,
         plans: &'a [Plan],
@@ -111,7 +125,18 @@ impl<'a> Call<'a> {
         draw: Draw,
     ) -> Result<Self, InvalidRequest> {
         check_request(plans, Some(cost))?;
-        Ok(Self {
+        Ok(Self::unchecked(op, layout, key, plans, cost, draw))
+    }
+
+    fn unchecked(
+        op: Op<'a>,
+        layout: &KeyLayout,
+        key: &Key,
+        plans: &'a [Plan],
+        cost: Cost,
+        draw: Draw,
+    ) -> Self {
+        Self {
             op,
             script: Script::Chain,
             name: layout.name(key),
@@ -120,7 +145,7 @@ impl<'a> Call<'a> {
             cost,
             draw,
             clock: None,
-        })
+        }
     }
 
     /// Returns the same call, decided at `now` and not at the server's time: for tests, which do not sleep.
@@ -152,10 +177,14 @@ impl<'a> Call<'a> {
     fn for_chain(mut self) -> Self {
         self.script = Script::Chain;
         self.packed.clear();
-        push(&mut self.packed, 1, self.op as u64);
+        push(&mut self.packed, 1, self.op.code());
         push(&mut self.packed, 1, self.plans.len() as u64);
         push(&mut self.packed, 3, self.draw.get().into());
-        for plan in self.plans {
+        for (nth, plan) in self.plans.iter().enumerate() {
+            if let Op::Refund(refund) = self.op {
+                let charged_at = refund.charged_at.get(nth);
+                push_refund(&mut self.packed, refund, charged_at.copied().flatten());
+            }
             push_entry(&mut self.packed, plan, self.cost);
         }
         self
@@ -216,7 +245,7 @@ impl<'a> Call<'a> {
         }
         let verdict = match self.op {
             Op::Peek => math::peek(self.plans, &states, now, self.cost),
-            Op::Refund => math::refund(self.plans, &mut states, now, self.cost),
+            Op::Refund(refund) => math::refund(self.plans, &mut states, now, refund),
             Op::Acquire => math::decide(self.plans, &mut states, now, self.cost, self.draw),
         };
         if self.op == Op::Acquire && verdict.admitted != (sign == b'+') {

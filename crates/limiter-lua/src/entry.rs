@@ -1,6 +1,6 @@
 //! What a script is told of a plan, and of a request under it. The `.lua` files describe the forms.
 
-use limiter_core::{BucketRule, Cost, FixedRule, Limit, Plan, WindowRule};
+use limiter_core::{BucketRule, Cost, FixedRule, Limit, Plan, Refund, Timestamp, WindowRule};
 use smallvec::SmallVec;
 
 use crate::state::{COMPACT_BUCKET, FIXED_WINDOW, SLIDING_WINDOW, SUPPRESSING_WINDOW, WIDE_BUCKET};
@@ -31,7 +31,6 @@ pub(crate) fn push_entry(packed: &mut Packed, plan: &Plan, cost: Cost) {
             begin(SUPPRESSING_WINDOW);
             push_window(packed, rule.soft(), cost);
             push(packed, 4, rule.hard().into());
-            push(packed, 7, rule.soft_per_second_millionths());
         }
         Limit::FixedWindow(rule) => {
             begin(FIXED_WINDOW);
@@ -40,6 +39,15 @@ pub(crate) fn push_entry(packed: &mut Packed, plan: &Plan, cost: Cost) {
         // An algorithm of a later core: the script refuses the call.
         _ => begin(UNKNOWN),
     }
+}
+
+/// Appends what is given back under one plan, charged at `charged_at` if it was charged at all.
+pub(crate) fn push_refund(packed: &mut Packed, refund: &Refund, charged_at: Option<Timestamp>) {
+    let left = refund.charged.get().saturating_sub(refund.given_back);
+    let back = charged_at.map_or(0, |_| refund.units.get().min(left));
+    push(packed, 7, charged_at.map_or(0, Timestamp::as_micros));
+    push(packed, 4, left.into());
+    push(packed, 4, back.into());
 }
 
 /// Returns whether the numbers of a bucket fit the compact form: a whole period for each token, and short enough.
@@ -67,8 +75,6 @@ fn push_wide_bucket(packed: &mut Packed, rule: &BucketRule, cost: Cost) {
         push(packed, 7, u64::try_from(ticks / units).unwrap_or(u64::MAX));
         push(packed, 4, u64::try_from(ticks % units).unwrap_or(0));
     }
-    push(packed, 4, rest.into());
-    push(packed, 4, cost.get().into());
 }
 
 fn push_window(packed: &mut Packed, rule: &WindowRule, cost: Cost) {

@@ -77,15 +77,15 @@ fn timestamp(reader: &mut Reader<'_>) -> Option<Timestamp> {
 
 fn compact_bucket(reader: &mut Reader<'_>) -> Option<BucketState> {
     let seen = timestamp(reader)?;
-    let full_at_us = seen.as_micros() + reader.number(5)?;
+    let debt = reader.number(7)?;
     let rate = Rate::from_parts(1, reader.number(4)?)?;
-    BucketState::from_parts(seen, full_at_us, 0, rate)
+    BucketState::from_parts(seen, seen.as_micros() + debt / 1024, debt % 1024, rate)
 }
 
 fn wide_bucket(reader: &mut Reader<'_>) -> Option<BucketState> {
     let seen = timestamp(reader)?;
     let full_at_us = seen.as_micros().checked_add(reader.number(TIME)?)?;
-    let part = reader.small()?;
+    let part = reader.number(5)?;
     let rate = Rate::from_parts(reader.small()?, reader.number(6)?)?;
     BucketState::from_parts(seen, full_at_us, part, rate)
 }
@@ -101,16 +101,14 @@ fn window_log(reader: &mut Reader<'_>) -> Option<WindowLog> {
     let seen = timestamp(reader)?;
     let newest_began = timestamp(reader)?;
     let total = reader.number(TIME)?;
+    let kept_us = reader.number(6)?;
     let mut log = Vec::with_capacity(reader.rest().len() / 11);
     let mut sum = 0;
     while sum < total {
-        let leaves_at_us = reader.number(TIME)?;
+        let came_at_us = reader.number(TIME)?;
         let units = reader.small().filter(|&units| units > 0)?;
         sum += u64::from(units);
-        log.push(SubBucket {
-            leaves_at_us,
-            units,
-        });
+        log.push(SubBucket { came_at_us, units });
     }
-    WindowLog::from_parts(seen, newest_began, log).filter(|_| sum == total && total > 0)
+    WindowLog::from_parts(seen, newest_began, kept_us, log).filter(|_| sum == total && total > 0)
 }

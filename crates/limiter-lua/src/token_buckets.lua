@@ -7,7 +7,7 @@
 -- KEYS[1]    hash of the identity, as in chain.lua
 -- ARGV[1]    packed, big-endian, for each plan: period_us u32 (one token), rest_us u40 (capacity - cost tokens), cost_us u40
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
--- State      0x11, seen_us u56, debt_us u40, period_us u32: full again debt_us after seen_us
+-- State      0x11, seen_us u56, debt u56 in 1/1024 us, period_us u32: full again debt after seen_us
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), for each plan the state before this call or one
 --            zero byte; or '?' if a state is of another form: nothing was done, ask chain.lua
 -- TTL        as in chain.lua
@@ -24,20 +24,30 @@ local key = KEYS[1]
 local <<state$|, >> = unpack(call('HMGET', key, <<field$|, >>))
 local old_end, new_end, sign = 0, 0, '+'
 
-<<local seen$, debt$ = now, 0
+<<local seen$, debt$, lacks$ = now, 0, 0
 if state$ then
-  if #state$ ~= 17 then return '?' end
-  local tag, seen, debt, period = read('>BI7I5I4', state$)
+  if #state$ ~= 19 then return '?' end
+  local tag, seen, debt, period = read('>BI7I7I4', state$)
   if tag ~= 0x11 then return '?' end
-  local full_at = seen + debt
+  local full_at = seen + math.ceil(debt / 1024)
   if full_at > old_end then old_end = full_at end
-  if now < seen then seen$ = seen end
-  if full_at > seen$ then debt$ = full_at - seen$ end
-  if period ~= period$ then debt$ = math.ceil(debt$ / period) * period$ end
+  if full_at > now then
+    if period ~= period$ then
+      -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token.
+      local parts = math.ceil(debt / period)
+      debt = parts * period$
+      if parts > 1024000000000 or debt >= 4503599627370496 then return '?' end
+    end
+    if now < seen then seen$ = seen end
+    local refilled = seen$ - seen
+    debt$, lacks$ = debt / 1024 - refilled, rest$ + cost$ - refilled
+    if debt$ < 0 then debt$ = 0 end
+    if debt$ < lacks$ then lacks$ = debt$ end
+  end
 end
-if debt$ > rest$ then sign = '-' end
+if lacks$ > rest$ then sign = '-' end
 debt$ = debt$ + cost$
-if seen$ + debt$ > new_end then new_end = seen$ + debt$ end
+if seen$ + math.floor(debt$) > new_end then new_end = seen$ + math.floor(debt$) end
 |
 >>
 if sign == '+' then
@@ -47,7 +57,7 @@ if sign == '+' then
     wait_ms = (new_end - new_end % 5000000 - now + now % 1000) / 1000 + (seconds and 3606000 or 6000)
     ttl = call('PTTL', key)
   end
-  call('HSET', key, <<field$, write('>BI7I5I4', 0x11, seen$, debt$, period$)|, >>)
+  call('HSET', key, <<field$, write('>BI7I7I4', 0x11, seen$, debt$ * 1024, period$)|, >>)
   if ttl and ttl < wait_ms then
     local set = redis.pcall('PEXPIRE', key, wait_ms)
     if type(set) == 'table' then

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use limiter_core::{
     Charge, Cost, Decision, DefaultRateLimiter, InMemoryPlanRegistry, Key, Plan, PlanName,
-    RateLimiter, RateLimiterRepository, SlidingWindow, StoreError, TokenBucket, Verdict, hours,
+    RateLimiter, RateLimiterRepository, Refund, SlidingWindow, StoreError, TokenBucket, Verdict,
+    hours,
 };
 use limiter_memory::MemoryStore;
 
@@ -55,10 +56,8 @@ async fn a_chain(limiter: &DefaultRateLimiter) -> Story {
         Key::new("bob")?,
         [PlanName::new("gold")?, PlanName::new("daily")?],
     );
-    tell(
-        "bob, cost 3",
-        &limiter.check(&bob, &both, Cost::new(3)?).await?,
-    );
+    let mut first = limiter.check(&bob, &both, Cost::new(3)?).await?;
+    tell("bob, cost 3", &first);
     tell(
         "bob, cost 3",
         &limiter.check(&bob, &both, Cost::new(3)?).await?,
@@ -66,10 +65,12 @@ async fn a_chain(limiter: &DefaultRateLimiter) -> Story {
     println!("   The denial charged neither plan:");
     tell("bob, peek  ", &limiter.peek(&bob, &both, Cost::ONE).await?);
     println!("   His first request failed for another reason, so he gets it back:");
-    tell(
-        "bob, refund",
-        &limiter.refund(&bob, &both, Cost::new(3)?).await?,
-    );
+    if let Some(mut receipt) = first.take_receipt() {
+        tell(
+            "bob, refund",
+            &limiter.refund(&mut receipt, Cost::new(3)?).await?,
+        );
+    }
     Ok(())
 }
 
@@ -123,7 +124,7 @@ impl RateLimiterRepository for BrokenStore {
         Err(Self::unreachable())
     }
 
-    async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
         Err(Self::unreachable())
     }
 

@@ -65,7 +65,8 @@ impl MemoryStoreBuilder {
     /// - A new key first takes the place of one whose state has expired, if its part of the table has one.
     /// - Otherwise it is turned away with [`StoreError::Full`](limiter_core::StoreError::Full), nothing is charged, and
     ///   [`MemoryStats::refused_new_keys`](crate::MemoryStats::refused_new_keys) counts it. What becomes of the request
-    ///   is up to the failure policy of the rate limiter that asked.
+    ///   is up to the rate limiter that asked: by default it fails open, and every new key is unlimited; with
+    ///   [`denying_when_full`](limiter_core::DefaultRateLimiter::denying_when_full) it is turned away.
     ///
     /// No live key is ever evicted: a flood of new keys could otherwise give spent keys a fresh start.
     pub const fn max_keys(mut self, max_keys: usize) -> Self {

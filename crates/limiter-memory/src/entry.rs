@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     origin: Option<OriginId>,
 }
 
+/// Buckets whose plan never changed are full at whole parts of `1 / units` microseconds, of which a state counts so many.
+const PARTS_OF_A_PART: u64 = 1_024;
 /// Moments take 53 bits, and so leave so many of a word to a third of `part`, which has 30: two thirds are there.
 const PART_BITS: u32 = 11;
 const PART_MASK: u64 = (1 << PART_BITS) - 1;
@@ -34,7 +36,7 @@ impl Entry {
     /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit.
     pub(crate) fn of_state(state: &State, origin: OriginId) -> Option<Self> {
         match state {
-            State::TokenBucket(state) => Some(Self::of_bucket(state, origin)),
+            State::TokenBucket(state) => Self::of_bucket(state, origin),
             State::FixedWindow(state) => Some(Self {
                 since_us: state.began().as_micros(),
                 until_us: state.ends_at_us() - 1,
@@ -45,15 +47,17 @@ impl Entry {
         }
     }
 
-    /// Keeps the numbers of a bucket, which is of `origin`.
+    /// Keeps the numbers of a bucket, which is of `origin`; `None` if they do not fit, as may be after its plan has changed.
     #[inline]
-    pub(crate) fn of_bucket(state: &BucketState, origin: OriginId) -> Self {
-        Self {
+    pub(crate) fn of_bucket(state: &BucketState, origin: OriginId) -> Option<Self> {
+        let part = state.full_at_part();
+        let fits = part.is_multiple_of(PARTS_OF_A_PART);
+        fits.then_some(Self {
             since_us: state.seen().as_micros(),
             until_us: state.full_at_us(),
-            part: state.full_at_part(),
+            part: low_half(part / PARTS_OF_A_PART),
             origin: Some(origin),
-        }
+        })
     }
 
     /// Says in which box the states are, and when the last of them expires.
@@ -106,7 +110,8 @@ impl Entry {
     #[inline]
     pub(crate) fn bucket(&self, rate: Rate) -> Option<BucketState> {
         let seen = Timestamp::from_micros(self.since_us).ok()?;
-        BucketState::from_parts(seen, self.until_us, self.part, rate)
+        let part = u64::from(self.part) * PARTS_OF_A_PART;
+        BucketState::from_parts(seen, self.until_us, part, rate)
     }
 
     /// Returns the entry as a slot keeps it: a few bits of one word, and two whole words.

@@ -100,7 +100,7 @@ impl Shard {
         let state = live.then(|| entry.bucket(rule.rate())).flatten();
         let decision = decide(state);
         if let Some(state) = decision.state {
-            let entry = Entry::of_bucket(&state, origin);
+            let entry = Entry::of_bucket(&state, origin)?;
             set_entry(slot, entry);
             self.note(entry.expires_at_us());
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use limiter_core::math::{self, BucketDecision, Draw};
 use limiter_core::{
-    Cost, InProcessRepository, Key, Limit, Plan, RandomSource, RateLimiterRepository, StoreError,
-    Timestamp, Verdict, check_request,
+    Cost, InProcessRepository, Key, Limit, Plan, RandomSource, RateLimiterRepository, Refund,
+    StoreError, Timestamp, Verdict, check_refund, check_request,
 };
 
 use crate::at_first_poll::AtFirstPoll;
@@ -157,7 +157,7 @@ impl MemoryStore {
         verdict
     }
 
-    /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
+    /// Gives units of one charge back, and says how `plans` then stand for a request of one unit.
     ///
     /// # Errors
     /// [`StoreError::Request`] for a call that can never be answered.
@@ -165,12 +165,12 @@ impl MemoryStore {
         &self,
         key: &Key,
         plans: &[Plan],
-        cost: Cost,
+        refund: &Refund,
     ) -> Result<Verdict, StoreError> {
-        check_request(plans, Some(cost))?;
+        check_refund(plans, refund)?;
         let (mut shard, key, now) = self.open(key);
         let verdict = shard.run(key, plans, now, &self.counters.0, |states, now| {
-            math::refund(plans, states, now, cost)
+            math::refund(plans, states, now, refund)
         });
         self.close(shard, now);
         verdict
@@ -313,8 +313,13 @@ impl RateLimiterRepository for MemoryStore {
         self.peek_sync(key, plans, cost)
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.refund_sync(key, plans, cost)
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.refund_sync(key, plans, refund)
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

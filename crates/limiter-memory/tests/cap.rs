@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use limiter_core::{Cost, StoreError};
+use limiter_core::{Cost, Refund, Source, StoreError, Timestamp};
 use limiter_memory::{InvalidMaxKeys, MemoryStore};
 use support::{cost, drain, is_full, key, plan, spend, store};
 
@@ -87,7 +87,14 @@ fn calls_that_leave_no_state_need_no_room() {
             .unwrap()
             .admitted
     );
-    assert!(store.refund_sync(&key("b"), &plans, Cost::ONE).is_ok());
+    let elsewhere = Refund {
+        source: Source::Store,
+        charged_at: [Some(Timestamp::EPOCH)].into_iter().collect(),
+        charged: Cost::ONE,
+        given_back: 0,
+        units: Cost::ONE,
+    };
+    assert!(store.refund_sync(&key("b"), &plans, &elsewhere).is_ok());
     assert!(store.reset_sync(&key("b"), &plans).is_ok());
     assert_eq!(store.stats().tracked_keys, 1);
     assert_eq!(store.stats().refused_new_keys, 0);
@@ -100,8 +107,9 @@ fn a_key_that_is_reset_or_refunded_whole_makes_room() {
     spend(&store, "a", &plans);
     store.reset_sync(&key("a"), &plans).unwrap();
     assert_eq!(store.stats().tracked_keys, 0);
-    spend(&store, "b", &plans);
-    let _ = store.refund_sync(&key("b"), &plans, cost(5)).unwrap();
+    let charged = store.try_acquire_sync(&key("b"), &plans, cost(5)).unwrap();
+    let charge = Refund::of(&charged, cost(5));
+    let _ = store.refund_sync(&key("b"), &plans, &charge).unwrap();
     assert_eq!(store.stats().tracked_keys, 0);
     spend(&store, "c", &plans);
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, Refund, StoreError, Verdict};
 use limiter_memory::MemoryStore;
 use limiter_testkit::{ManualClock, ManualRandom, StoreUnderTest};
 
@@ -59,8 +59,13 @@ impl RateLimiterRepository for AtOnce {
         self.0.peek(key, plans, cost).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.0.refund(key, plans, cost).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.0.refund(key, plans, refund).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

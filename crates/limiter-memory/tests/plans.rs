@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use limiter_core::{Cost, InvalidRequest, RateLimiterRepository, StoreError, Verdict};
+use limiter_core::{Cost, InvalidRequest, RateLimiterRepository, Refund, StoreError, Verdict};
 use support::{acquire, cost, drain, key, plan, store};
 
 #[test]
@@ -53,10 +53,15 @@ fn a_chain_is_charged_whole_or_not_at_all() {
         plan("narrow", "fixed 3/min"),
         plan("log", "sliding 7/min"),
     ];
-    assert_eq!(drain(&store, "user", &plans, 20), 3);
+    let charge = store
+        .try_acquire_sync(&key("user"), &plans, cost(2))
+        .unwrap();
+    assert_eq!(drain(&store, "user", &plans, 20), 1);
     let peeked = store.peek_sync(&key("user"), &plans, Cost::ONE).unwrap();
     assert_eq!(free(&peeked), [7, 0, 4]);
-    let refunded = store.refund_sync(&key("user"), &plans, cost(2)).unwrap();
+    let refunded = store
+        .refund_sync(&key("user"), &plans, &Refund::of(&charge, cost(2)))
+        .unwrap();
     assert_eq!(free(&refunded), [9, 2, 6]);
     store.reset_sync(&key("user"), &plans[1..]).unwrap();
     let peeked = store.peek_sync(&key("user"), &plans, Cost::ONE).unwrap();
@@ -127,7 +132,12 @@ fn a_bad_call_changes_nothing() {
     ));
     let twice = [gold.clone(), gold];
     assert!(store.peek_sync(&key("user"), &twice, Cost::ONE).is_err());
-    assert!(store.refund_sync(&key("user"), &twice, Cost::ONE).is_err());
+    let elsewhere = store
+        .try_acquire_sync(&key("other"), &twice[..1], Cost::ONE)
+        .unwrap();
+    let charge = Refund::of(&elsewhere, Cost::ONE);
+    assert!(store.refund_sync(&key("user"), &twice, &charge).is_err());
+    store.reset_sync(&key("other"), &twice[..1]).unwrap();
     assert!(store.reset_sync(&key("user"), &[]).is_err());
     assert_eq!(store.stats().tracked_keys, 0);
 }

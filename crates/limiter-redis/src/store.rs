@@ -1,7 +1,7 @@
 //! [`RedisStore`]: the store on Redis and Valkey.
 
 use async_trait::async_trait;
-use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, Refund, StoreError, Verdict};
 use limiter_lua::{KeyLayout, Runner};
 
 use crate::builder::RedisStoreBuilder;
@@ -83,8 +83,13 @@ impl RateLimiterRepository for RedisStore {
         self.0.peek(key, plans, cost).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.0.refund(key, plans, cost).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.0.refund(key, plans, refund).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use limiter_core::{
-    AbuseDecision, AbuseLimiter, AbusePolicy, Block, BlockEvent, Enforcement, Key, StoreError,
+    AbuseDecision, AbuseLimiter, AbusePolicy, Block, BlockEvent, Enforcement, FailureLog, Key,
+    StoreError,
 };
 
 use crate::{Anomaly, AnomalyFeed, Label, Severity};
@@ -13,7 +14,8 @@ use crate::{Anomaly, AnomalyFeed, Label, Severity};
 /// An abuse limiter that reports every block that starts to an anomaly feed; otherwise it does what the one inside does.
 ///
 /// The anomaly is of the kind [`KIND`](Self::KIND), and its note names policy and tier: `login/long`. A policy in shadow
-/// reports with [`Severity::Low`]. A feed that fails changes no decision; [`missed`](Self::missed) counts what it lost.
+/// reports with [`Severity::Low`]. A feed that fails changes no decision; it is logged, as [`FailureLog`] says, and
+/// [`missed`](Self::missed) counts what it lost.
 ///
 /// # Cancel safety
 /// As the port says. A dropped `record` may have started a block that is not reported, and that
@@ -34,6 +36,7 @@ pub struct BlockReporter {
     feed: Arc<dyn AnomalyFeed>,
     severity: Severity,
     missed: AtomicU64,
+    log: FailureLog,
 }
 
 impl BlockReporter {
@@ -48,6 +51,7 @@ impl BlockReporter {
             feed,
             severity: Severity::High,
             missed: AtomicU64::new(0),
+            log: FailureLog::new(),
         }
     }
 
@@ -73,7 +77,14 @@ impl BlockReporter {
         let reported = match Label::new(Self::KIND) {
             Ok(kind) => {
                 let anomaly = Anomaly::new(severity, kind).with_note(&note);
-                self.feed.push(&anomaly).await.is_ok()
+                let pushed = self.feed.push(&anomaly).await;
+                match &pushed {
+                    Ok(()) => self.log.answered(),
+                    Err(error) => self
+                        .log
+                        .failed(error, "blocks are not reported to the feed"),
+                }
+                pushed.is_ok()
             }
             Err(_) => false,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use limiter_core::{Key, StoreError};
+use limiter_core::{FailureLog, Key, StoreError};
 
 use crate::{
     Anomaly, AnomalyFeed, IpSignal, IpSignals, Nonce, NonceStore, NonceUse, Observed, Retention,
@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// Joins the ports: observes visits, verifies nonces, reports anomalies.
+///
+/// A store that fails is told to the caller, and is never silent besides: each cause is logged, at most once a minute, as
+/// [`FailureLog`] says.
 ///
 /// # Examples
 /// ```
@@ -36,7 +39,11 @@ pub struct SessionService {
     feed: Arc<dyn AnomalyFeed>,
     retention: Retention,
     nonce_window: Retention,
+    log: Arc<FailureLog>,
 }
+
+/// What becomes of requests while the store fails, for the log.
+const CONSEQUENCE: &str = "nonces are not accepted, and whoever observes or reads gets an error";
 
 impl SessionService {
     /// Keeps everything in one store.
@@ -60,7 +67,23 @@ impl SessionService {
             feed,
             retention: Retention::DAY,
             nonce_window: Retention::FIVE_MINUTES,
+            log: Arc::default(),
         }
+    }
+
+    /// Writes failures of the store to `log`: one that is shared with limiters of the same store, or one on a clock of your own.
+    #[must_use]
+    pub fn with_failure_log(mut self, log: Arc<FailureLog>) -> Self {
+        self.log = log;
+        self
+    }
+
+    fn logged<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match &answer {
+            Ok(_) => self.log.answered(),
+            Err(error) => self.log.failed(error, CONSEQUENCE),
+        }
+        answer
     }
 
     /// Sets how long a session is kept after its latest request; a day if it is left out.
@@ -86,7 +109,7 @@ impl SessionService {
     /// # Cancel safety
     /// A dropped call may still take effect, once.
     pub async fn observe(&self, visit: &Visit) -> Result<Observed, StoreError> {
-        self.sessions.observe(visit, self.retention).await
+        self.logged(self.sessions.observe(visit, self.retention).await)
     }
 
     /// Says whether `nonce` is used for the first time within `scope`: a client, a session, a form. Fails closed: what the
@@ -97,7 +120,8 @@ impl SessionService {
     /// # Cancel safety
     /// A dropped call may still use the nonce up.
     pub async fn verify_nonce(&self, scope: &Key, nonce: &Nonce) -> NonceVerdict {
-        match self.nonces.consume(scope, nonce, self.nonce_window).await {
+        let used = self.nonces.consume(scope, nonce, self.nonce_window).await;
+        match self.logged(used) {
             Ok(NonceUse::First) => NonceVerdict::Accepted,
             Ok(NonceUse::Replay) => NonceVerdict::Replayed,
             Err(error) => NonceVerdict::Unverified(error),
@@ -112,7 +136,7 @@ impl SessionService {
     /// # Cancel safety
     /// A dropped call may still take effect, once.
     pub async fn report(&self, anomaly: &Anomaly) -> Result<(), StoreError> {
-        self.feed.push(anomaly).await
+        self.logged(self.feed.push(anomaly).await)
     }
 
     /// Reads what is known of an address.
@@ -123,7 +147,7 @@ impl SessionService {
     /// # Cancel safety
     /// Changes nothing.
     pub async fn signal(&self, ip: VisitorIp) -> Result<Option<IpSignal>, StoreError> {
-        self.signals.signal(ip).await
+        self.logged(self.signals.signal(ip).await)
     }
 }
 

@@ -13,6 +13,7 @@ use limiter_sessions::{
     Anomaly, BlockReporter, IpLimit, Label, Nonce, NonceUse, NonceVerdict, Observed, Retention,
     Session, SessionId, SessionService, Severity, TagKey, Visit,
 };
+use limiter_testkit::CapturedLog;
 
 fn visit() -> Visit {
     Visit::new(
@@ -42,6 +43,42 @@ impl Ports {
             Arc::new(self.signals),
             Arc::new(self.feed),
         )
+    }
+}
+
+/// Who takes an unverified nonce for a replay would else turn everybody away and never learn why.
+#[tokio::test]
+async fn a_store_that_fails_is_logged_once_for_each_cause() {
+    let log = CapturedLog::start();
+    let mut ports = Ports::default();
+    let wrong =
+        || StoreError::misconfigured("give the password that the server knows", "WRONGPASS");
+    ports
+        .nonces
+        .expect_consume()
+        .returning(move |_, _, _| Err(wrong()));
+    ports
+        .sessions
+        .expect_observe()
+        .returning(|_, _| Err(down()));
+    let service = ports.service();
+    let (scope, nonce) = (
+        Key::new("checkout").unwrap(),
+        Nonce::new("7f3a-01").unwrap(),
+    );
+    for _ in 0..10 {
+        assert!(!service.verify_nonce(&scope, &nonce).await.is_accepted());
+        assert!(service.clone().observe(&visit()).await.is_err());
+    }
+    let lines = log.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].contains("WRONGPASS") && lines[0].contains("not accepted"),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains("connection reset"), "{lines:?}");
+    for secret in ["203.0.113.9", "7f3a-01", "checkout", &"ab".repeat(32)] {
+        assert!(!lines.join(" ").contains(secret), "{secret} in {lines:?}");
     }
 }
 

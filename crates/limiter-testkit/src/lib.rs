@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod abuse;
+mod captured_log;
 pub mod laws;
 mod manual_clock;
 mod manual_random;
@@ -23,6 +24,7 @@ pub mod rig;
 #[cfg(all(feature = "servers", unix))]
 pub mod server;
 
+pub use captured_log::CapturedLog;
 pub use manual_clock::{ManualClock, Skew};
 pub use manual_random::ManualRandom;
 pub use manual_timer::ManualTimer;

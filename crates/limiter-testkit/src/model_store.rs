@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use limiter_core::{
-    Clock, Cost, Key, Plan, RandomSource, RateLimiterRepository, StoreError, Verdict,
-    check_request, math::Draw,
+    Clock, Cost, Key, Plan, RandomSource, RateLimiterRepository, Refund, StoreError, Verdict,
+    check_refund, check_request, math::Draw,
 };
 
 use crate::{ManualClock, ManualRandom, Model, StoreUnderTest};
@@ -72,9 +72,14 @@ impl RateLimiterRepository for ModelStore {
         Ok(self.model().peek(key, plans, cost, self.clock.now()))
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        check_request(plans, Some(cost))?;
-        Ok(self.model().refund(key, plans, cost, self.clock.now()))
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        check_refund(plans, refund)?;
+        Ok(self.model().refund(key, plans, refund, self.clock.now()))
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

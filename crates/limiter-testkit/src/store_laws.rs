@@ -64,9 +64,12 @@ macro_rules! store_laws {
             all_keys_share_one_time
             changed_limit_keeps_what_was_spent
             plan_change_never_grants
-            changed_rate_counts_from_the_next_spend
+            changed_rate_counts_from_the_last_charge
+            changed_burst_keeps_the_whole_debt
+            outlived_state_of_a_changed_plan_is_no_state
             same_rate_in_other_numbers_is_no_change
-            changed_window_keeps_units_no_longer_than_itself
+            changed_window_counts_from_when_units_came
+            changed_window_forgets_nothing_of_a_longer_one
             changed_algorithm_restarts_and_says_so
             outlived_state_of_another_algorithm_is_no_restart
             denied_chain_charges_no_plan
@@ -74,12 +77,19 @@ macro_rules! store_laws {
             order_of_a_chain_does_not_matter
             shadow_plan_reports_and_never_denies
             shadow_plan_is_charged_as_if_enforced
-            refund_gives_back_at_most_what_was_spent
-            refund_gives_back_the_units_that_leave_first
+            refund_gives_back_at_most_what_was_charged
+            only_a_charge_tells_its_moment
+            charge_while_the_clock_is_behind_counts_from_the_latest_time
+            refund_takes_units_out_of_their_sub_bucket
+            units_after_a_refund_hold_no_older_ones_back
+            refund_after_a_whole_window_gives_nothing
+            refund_gives_nothing_that_was_refilled
             refund_keeps_the_fraction_of_a_token
+            partial_refunds_add_up
             refund_of_what_has_returned_gives_nothing
             refund_where_nothing_is_spent_changes_nothing
-            refund_reaches_every_named_plan
+            refund_reaches_every_charged_plan
+            plan_that_was_not_charged_gets_nothing_back
             reset_forgets_only_what_is_named
             reset_forgets_what_another_algorithm_left
             distinct_keys_never_share_state

@@ -49,7 +49,11 @@ caught! {
     state_lost_on_a_clock_step_is_caught: FollowsTheClockBack by clock_step_back_denies_nothing;
     answers_out_of_order_are_caught: SortsAnswers by answer_has_one_verdict_per_plan_in_order;
     clamped_cost_is_caught: ClampsCost by cost_that_is_too_large_is_refused_and_charges_nothing;
-    boundless_refund_is_caught: RefundsWithoutBound by refund_gives_back_at_most_what_was_spent;
+    boundless_refund_is_caught: RefundsWithoutBound by refund_gives_back_at_most_what_was_charged;
+    forgotten_earlier_refund_is_caught: ForgetsEarlierRefunds by partial_refunds_add_up;
+    refund_of_what_came_back_is_caught: RefundsWhatCameBack by refund_of_what_has_returned_gives_nothing,
+        refund_gives_nothing_that_was_refilled, refund_after_a_whole_window_gives_nothing;
+    refund_of_the_uncharged_is_caught: RefundsTheUncharged by plan_that_was_not_charged_gets_nothing_back;
     enforced_shadow_is_caught: EnforcesShadows by shadow_plan_reports_and_never_denies;
     unobserved_denial_is_caught: IgnoresDenied by suppressing_window_observes_denied_requests;
     case_of_names_is_caught: MindsCase by plan_names_ignore_case;
@@ -71,6 +75,9 @@ fn faults_that_one_caller_can_see_differ_from_the_model() {
         Fault::SortsAnswers,
         Fault::ClampsCost,
         Fault::RefundsWithoutBound,
+        Fault::ForgetsEarlierRefunds,
+        Fault::RefundsWhatCameBack,
+        Fault::RefundsTheUncharged,
         Fault::EnforcesShadows,
         Fault::IgnoresDenied,
     ];

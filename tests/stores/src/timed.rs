@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
+use limiter_core::{Cost, Key, Plan, RateLimiterRepository, Refund, StoreError, Verdict};
 
 use crate::{DEADLINE, Store};
 
@@ -95,8 +95,13 @@ impl RateLimiterRepository for Timed {
         ends_by(self.deadline, self.store.peek(key, plans, cost)).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        ends_by(self.deadline, self.store.refund(key, plans, cost)).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        ends_by(self.deadline, self.store.refund(key, plans, refund)).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {

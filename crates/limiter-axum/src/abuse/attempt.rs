@@ -122,7 +122,7 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for Attempt {
             let rejection = Rejection::misconfigured(
                 "the handler asks for an Attempt, but there is no AbuseLayer around it; put one on the route",
             );
-            tracing::error!(target: "limiter", "{rejection}");
+            crate::complaints::complain_without_layer(&rejection);
             rejection
         })
     }

@@ -7,6 +7,7 @@ mod receipt;
 use std::sync::Arc;
 
 use crate::Rejection;
+use crate::complaints::complain_without_layer;
 use crate::passage::Passage;
 use crate::scope::Scope;
 
@@ -21,7 +22,7 @@ fn scope_here() -> Result<Arc<Scope>, Rejection> {
             "the handler has a rate limit, but there is no RateLimitLayer around it; put one on the router, and take what limits out of \
              the request before anything goes on in a task of its own",
         );
-        tracing::error!(target: "limiter", "{rejection}");
+        complain_without_layer(&rejection);
         rejection
     })
 }

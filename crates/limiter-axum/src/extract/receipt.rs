@@ -73,7 +73,7 @@ impl Receipt {
         };
         match settings.limiter.check(&key, &limit.plans, limit.cost).await {
             Ok(decision) if decision.is_allowed() => {
-                let charge = Arc::new(Charge::new(key, limit, decision));
+                let charge = Arc::new(Charge::new(limit, decision));
                 scope.add(Arc::clone(&charge));
                 Ok(receipt(Some(charge)))
             }
@@ -89,7 +89,11 @@ impl Receipt {
     }
 
     /// Gives the cost back, once: at any time, also after the response. If it is given back before, the response tells the client
-    /// of it. There is nothing left to do if it is back already, or if another clone of the receipt is just giving it back.
+    /// of it. There is nothing left to do if it is back already, if another clone of the receipt is just giving it back, or if the
+    /// store was away and nothing was charged.
+    ///
+    /// It goes to the store that charged. What a bucket has refilled since is not given back again, and nothing is once the window
+    /// of the charge has passed: [`RateLimiter::refund`].
     ///
     /// # Errors
     /// [`CheckError`] if the store failed. If the cost certainly stayed spent, it can be asked for again, and

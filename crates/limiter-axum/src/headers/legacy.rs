@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use limiter_core::{Decision, PlanDecision};
 
+use super::retry_after::whole_number;
 use super::{
     LegacyReset, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET, shown, whole_seconds,
 };
@@ -29,8 +30,8 @@ impl Numbers {
         let there = headers
             .get(&X_RATELIMIT_REMAINING)
             .and_then(|value| value.to_str().ok())
-            .and_then(|text| text.parse().ok());
-        if there.is_some_and(|there: u32| there <= self.remaining) {
+            .and_then(whole_number);
+        if there.is_some_and(|there| there <= self.remaining.into()) {
             return;
         }
         headers.insert(X_RATELIMIT_LIMIT, self.limit.into());

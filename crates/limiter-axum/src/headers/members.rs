@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::retry_after::whole_number;
 use super::{RATELIMIT, RATELIMIT_POLICY};
 
 /// Adds both lines to those that are there, with one member a name, case apart.
@@ -66,7 +67,7 @@ impl Member {
 
     fn parameter(&self, name: &str) -> Option<u64> {
         let mut parameters = self.0.split(';').skip(1);
-        parameters.find_map(|it| it.trim().strip_prefix(name)?.parse().ok())
+        parameters.find_map(|it| whole_number(it.trim().strip_prefix(name)?))
     }
 }
 

@@ -8,6 +8,12 @@ use http::{HeaderMap, HeaderValue};
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
+/// Reads an integer of a field: digits and nothing else, not even a sign, which no field that is read here may have.
+pub(super) fn whole_number(text: &str) -> Option<u64> {
+    let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| all_digits)
+}
+
 /// Rounds a wait up to whole seconds, and to at least one.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     let begun = u64::from(wait.subsec_nanos() > 0);
@@ -17,7 +23,7 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 /// Sets the field, unless it is there with a longer wait. A date is left as it is.
 pub(crate) fn keep_longest(seconds: u64, headers: &mut HeaderMap) {
     let longer = match headers.get(RETRY_AFTER).map(HeaderValue::to_str) {
-        Some(Ok(text)) => text.parse().map_or(true, |there: u64| there >= seconds),
+        Some(Ok(text)) => whole_number(text).is_none_or(|there| there >= seconds),
         Some(Err(_)) | None => false,
     };
     if !longer {
@@ -43,6 +49,14 @@ mod tests {
             assert_eq!(whole_seconds(Duration::from_nanos(nanos)), seconds);
         }
         assert_eq!(whole_seconds(Duration::MAX), MAX_INTEGER);
+    }
+
+    #[test]
+    fn a_number_is_digits_alone() {
+        assert_eq!(whole_number("07"), Some(7));
+        for text in ["", "+7", "-7", " 7", "7.0", "99999999999999999999"] {
+            assert_eq!(whole_number(text), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use limiter_core::{
     Challenge, CheckError, Decision, KeyResolver, Outcome, PlanName, Refusal, RefusalCode,
-    UnresolvedKey,
+    StoreError, UnresolvedKey,
 };
 
 use super::{RejectionBody, problem};
@@ -90,7 +90,7 @@ pub enum RejectionReason {
     Forbidden,
     /// The request costs more than its plan can ever admit: no wait would help.
     CostTooLarge,
-    /// The limit is set up wrongly.
+    /// The limit, or the store, is set up wrongly.
     Misconfigured,
 }
 
@@ -136,6 +136,9 @@ impl Rejection {
 
     pub(crate) fn by_error(error: &CheckError) -> Self {
         match error {
+            CheckError::Store(error @ StoreError::Misconfigured { .. }) => {
+                Self::misconfigured(&error.to_string())
+            }
             CheckError::Store(_) => Self::new(
                 RejectionReason::StoreUnavailable,
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -47,7 +47,10 @@ impl Subscriber for ToThread {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        TEXT.with_borrow_mut(|text| event.record(&mut Fields(text)));
+        TEXT.with_borrow_mut(|text| {
+            let _ = write!(text, "{} ", event.metadata().level());
+            event.record(&mut Fields(text));
+        });
     }
 
     fn enter(&self, _: &Id) {}

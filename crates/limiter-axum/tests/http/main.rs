@@ -19,6 +19,7 @@ mod harness;
 mod keys;
 mod log;
 mod outage;
+mod refund_sources;
 mod refunds;
 mod routes;
 mod scopes;

@@ -10,7 +10,7 @@ use axum::routing::get as on_get;
 use limiter_axum::{ClientIp, Limits, RateLimit, RateLimitLayer, Rejection};
 use limiter_core::{
     BreakerState, Charge, CircuitBreaker, Cost, DeadlineRepository, Decision, DefaultRateLimiter,
-    FailurePolicy, Key, LocalStore, Observer, Plan, RateLimiterRepository, Share, Source,
+    FailurePolicy, Key, LocalStore, Observer, Plan, RateLimiterRepository, Refund, Share, Source,
     StoreError, Verdict,
 };
 use limiter_memory::MemoryStore;
@@ -25,6 +25,8 @@ enum Away {
     Refuses,
     /// Its client waits for ever.
     Hangs,
+    /// It does not know the password.
+    Misconfigured,
 }
 
 impl Away {
@@ -35,6 +37,10 @@ impl Away {
                 "connection refused",
             )),
             Self::Hangs => std::future::pending().await,
+            Self::Misconfigured => Err(StoreError::misconfigured(
+                "give the user and password that the server knows",
+                "WRONGPASS",
+            )),
         }
     }
 }
@@ -49,12 +55,39 @@ impl RateLimiterRepository for Away {
         self.answer().await
     }
 
-    async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
         self.answer().await
     }
 
     async fn reset(&self, _: &Key, _: &[Plan]) -> Result<(), StoreError> {
         self.answer().await
+    }
+}
+
+/// A store that charges, and whose client waits for ever when something is to be given back.
+struct HangsOnRefunds(MemoryStore);
+
+#[async_trait]
+impl RateLimiterRepository for HangsOnRefunds {
+    async fn try_acquire(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+    ) -> Result<Verdict, StoreError> {
+        self.0.try_acquire_sync(key, plans, cost)
+    }
+
+    async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
+        self.0.peek_sync(key, plans, cost)
+    }
+
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
+        Away::Hangs.answer().await
+    }
+
+    async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        self.0.reset_sync(key, plans)
     }
 }
 
@@ -112,7 +145,11 @@ async fn charge_twice_and_fail(limits: Limits) -> Result<http::StatusCode, Rejec
 
 /// Serves on a store that refuses.
 async fn with(policy: FailurePolicy) -> (String, Arc<Counts>) {
-    let (limiter, counts) = counted(Arc::new(Away::Refuses), policy);
+    with_store(Away::Refuses, policy).await
+}
+
+async fn with_store(store: Away, policy: FailurePolicy) -> (String, Arc<Counts>) {
+    let (limiter, counts) = counted(Arc::new(store), policy);
     (serve_with(limiter).await, counts)
 }
 
@@ -128,8 +165,12 @@ struct Hanging {
 
 impl Hanging {
     async fn with(policy: FailurePolicy) -> Self {
+        Self::on(Arc::new(Away::Hangs), policy).await
+    }
+
+    async fn on(store: Arc<dyn RateLimiterRepository>, policy: FailurePolicy) -> Self {
         let timer = ManualTimer::new();
-        let store = DeadlineRepository::new(Arc::new(Away::Hangs), Arc::new(timer.clone()));
+        let store = DeadlineRepository::new(store, Arc::new(timer.clone()));
         let (limiter, counts) = counted(Arc::new(store.with_deadline(DEADLINE)), policy);
         let url = serve_with(limiter).await;
         Self { url, timer, counts }
@@ -159,8 +200,9 @@ async fn failing_open_passes_is_counted_and_not_shown_to_clients() {
     let response = get(&url).await;
     assert!(text(response.headers(), "ratelimit").is_none());
     assert!(text(response.headers(), "retry-after").is_none());
-    // Nothing can be given back either, and the handler's response is not held up by that.
+    // Nothing was charged, so that nobody asks the store to give it back.
     assert_eq!(get(&format!("{url}/broken")).await.status(), 502);
+    assert_eq!(counts.failures.load(Ordering::Relaxed), 9 + 2);
 }
 
 #[tokio::test]
@@ -212,6 +254,49 @@ async fn a_store_that_is_away_is_no_mistake_of_the_layer() {
 }
 
 #[tokio::test]
+async fn a_misconfigured_store_is_found_when_the_service_starts() {
+    for policy in [FailurePolicy::FailOpen, FailurePolicy::FailClosed] {
+        let (limiter, counts) = counted(Arc::new(Away::Misconfigured), policy);
+        let limit = RateLimit::plan("gold");
+        let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
+        let found = layer.verify().await.unwrap_err();
+        let cause = std::error::Error::source(&found).unwrap().to_string();
+        assert!(cause.contains("give the user and password"), "{cause}");
+        assert_eq!(counts.failures.load(Ordering::Relaxed), 1);
+    }
+}
+
+/// That is no outage: it does not go away by itself, and letting everybody pass would hide it.
+#[tokio::test]
+async fn a_misconfigured_store_is_500_and_the_log_says_why() {
+    let log = crate::log::Log::start();
+    let (url, counts) = with_store(Away::Misconfigured, FailurePolicy::FailOpen).await;
+    assert_eq!(statuses(&url, 5).await, [500; 5]);
+    assert_eq!(counts.failed_open.load(Ordering::Relaxed), 0);
+    assert_eq!(counts.failures.load(Ordering::Relaxed), 5);
+    let body = get(&url).await.text().await.unwrap();
+    assert!(!body.contains("password"), "callers are not told: {body}");
+    let (text, told) = (
+        log.text(),
+        "give the user and password that the server knows",
+    );
+    assert_eq!(text.matches("ERROR").count(), 2, "{text}");
+    assert_eq!(
+        text.matches(told).count(),
+        2,
+        "by the limiter and by the layer: {text}"
+    );
+}
+
+#[tokio::test]
+async fn a_misconfigured_store_is_an_outage_to_who_says_so() {
+    let (limiter, counts) = counted(Arc::new(Away::Misconfigured), FailurePolicy::FailOpen);
+    let url = serve_with(limiter.tolerating_misconfiguration()).await;
+    assert_eq!(statuses(&url, 5).await, [200; 5]);
+    assert_eq!(counts.failed_open.load(Ordering::Relaxed), 5);
+}
+
+#[tokio::test]
 async fn a_store_that_hangs_fails_open_at_the_deadline_and_is_counted() {
     let hanging = Hanging::with(FailurePolicy::FailOpen).await;
     for nth in 1..=6 {
@@ -221,16 +306,17 @@ async fn a_store_that_hangs_fails_open_at_the_deadline_and_is_counted() {
         assert_eq!(hanging.counts.failed_open.load(Ordering::Relaxed), nth);
         assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), nth);
     }
-    // To give a cost back has the same deadline, and the response is the handler's all the same.
-    assert_eq!(hanging.get("/broken", 2).await.status(), 502);
+    // Nothing was charged, so that nobody waits for it to be given back.
+    assert_eq!(hanging.get("/broken", 1).await.status(), 502);
 }
 
-/// Three charges wait for the store in turn; what was charged is given back all at once.
+/// Three charges are given back all at once. The response is the handler's all the same.
 #[tokio::test]
 async fn a_store_that_hangs_holds_refunds_up_for_one_deadline_only() {
-    let hanging = Hanging::with(FailurePolicy::FailOpen).await;
-    assert_eq!(hanging.get("/charged", 3 + 1).await.status(), 502);
-    assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), 3 + 3);
+    let store = Arc::new(HangsOnRefunds(MemoryStore::new()));
+    let hanging = Hanging::on(store, FailurePolicy::FailOpen).await;
+    assert_eq!(hanging.get("/charged", 1).await.status(), 502);
+    assert_eq!(hanging.counts.failures.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test]

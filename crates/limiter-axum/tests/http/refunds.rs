@@ -168,9 +168,8 @@ impl RateLimiter for Slow {
 
     async fn refund(
         &self,
-        key: &Key,
-        plans: &[PlanName],
-        cost: Cost,
+        receipt: &mut limiter_core::Receipt,
+        units: Cost,
     ) -> Result<Decision, CheckError> {
         let before = self.asked.fetch_add(1, Ordering::Relaxed);
         if let Some(charge) = self.fails_with.filter(|_| before == 0) {
@@ -178,7 +177,7 @@ impl RateLimiter for Slow {
             return Err(CheckError::Store(error));
         }
         self.may_go_on.acquire().await.unwrap().forget();
-        self.inner.refund(key, plans, cost).await
+        self.inner.refund(receipt, units).await
     }
 
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {

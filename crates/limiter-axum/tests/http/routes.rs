@@ -355,3 +355,28 @@ async fn a_plan_that_is_not_there_is_named_in_the_log_and_not_to_callers() {
         assert!(log.text().contains(advice), "{}", log.text());
     }
 }
+
+/// One mistake must not hide another, and callers must not flood the log.
+#[tokio::test]
+async fn each_mistake_is_logged_once_however_often_it_is_met() {
+    let log = crate::log::Log::start();
+    let charge = async |limits: Limits| limits.charge(&RateLimit::plan("onee")).await.map(drop);
+    let without_layer = async |limits: Limits| drop(limits);
+    let layer = bench().builder().build().unwrap();
+    let wrong = layer.for_route(&RateLimit::plan("twoo")).unwrap();
+    let router = Router::new()
+        .route("/inside", on_get(charge).layer(layer))
+        .route("/", on_get(|| async { "hello" }).layer(wrong))
+        .route("/without", on_get(without_layer));
+    let url = serve(router).await;
+    for path in ["/", "/inside", "/without"] {
+        let url = format!("{url}{path}");
+        assert_eq!(statuses(&url, 5).await, [500; 5], "{path}");
+    }
+    let text = log.text();
+    for mistake in ["called twoo", "called onee", "no RateLimitLayer around it"] {
+        let lines = text.lines().filter(|line| line.contains(mistake));
+        let levels: Vec<_> = lines.map(|line| line.split(' ').next()).collect();
+        assert_eq!(levels, [Some("ERROR")], "{mistake}: {text}");
+    }
+}

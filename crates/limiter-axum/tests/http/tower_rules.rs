@@ -13,7 +13,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use limiter_axum::{HeaderKeyResolver, Key, KeyFn, KeyResolver, RateLimit, RateLimitLayer};
-use limiter_core::{CheckError, Cost, Decision, DefaultRateLimiter, PlanName, RateLimiter};
+use limiter_core::{
+    CheckError, Cost, Decision, DefaultRateLimiter, PlanName, RateLimiter, Receipt,
+};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -85,14 +87,9 @@ impl RateLimiter for Waiting {
         self.0.peek(key, plans, cost).await
     }
 
-    async fn refund(
-        &self,
-        key: &Key,
-        plans: &[PlanName],
-        cost: Cost,
-    ) -> Result<Decision, CheckError> {
+    async fn refund(&self, receipt: &mut Receipt, units: Cost) -> Result<Decision, CheckError> {
         tokio::task::yield_now().await;
-        self.0.refund(key, plans, cost).await
+        self.0.refund(receipt, units).await
     }
 
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {

@@ -100,6 +100,13 @@ impl AbuseDecision {
         }
     }
 
+    /// Returns what is set up wrongly about the store, if that is why it failed.
+    pub(super) fn misconfiguration(&self) -> Option<Arc<StoreError>> {
+        let is_misconfigured =
+            |error: &&Arc<StoreError>| matches!(***error, StoreError::Misconfigured { .. });
+        self.failure.as_ref().filter(is_misconfigured).cloned()
+    }
+
     /// Says which failure of the store the decision stands in for.
     pub(super) fn because_of(mut self, failure: Arc<StoreError>) -> Self {
         self.failure = Some(failure);

@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use super::{
     AbuseDecision, AbuseOutcome, AbusePolicy, AbuseVerdict, Block, BlockChange, BlockEvent,
 };
-use crate::{AbuseLimiter, AbuseRepository, Key, NoObserver, Observer, Source, StoreError};
+use crate::{
+    AbuseLimiter, AbuseRepository, FailureLog, Key, NoObserver, Observer, Source, StoreError,
+};
 
-/// What to do with an attempt when the store gives no verdict.
+/// What to do with an attempt when the store gives no verdict, be it away, full or set up wrongly.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum AbuseFailurePolicy {
@@ -29,6 +31,8 @@ pub enum AbuseFailurePolicy {
 /// Asks the repository about attempts, and answers for it by policy when it fails.
 ///
 /// There is no way to fail open by accident: [`new`](Self::new) takes the local repository that stands in.
+///
+/// A store that fails is never silent: each cause is logged, at most once a minute, as [`FailureLog`] says.
 ///
 /// # Cancel safety
 /// As the port says, in each of the two repositories: a dropped `forgive` or `unblock` may have reached the local one alone.
@@ -50,7 +54,9 @@ pub enum AbuseFailurePolicy {
 pub struct DefaultAbuseLimiter {
     repository: Arc<dyn AbuseRepository>,
     policy: AbuseFailurePolicy,
+    denies_when_full: bool,
     observer: Arc<dyn Observer>,
+    log: Arc<FailureLog>,
 }
 
 impl DefaultAbuseLimiter {
@@ -69,8 +75,25 @@ impl DefaultAbuseLimiter {
         Self {
             repository,
             policy,
+            denies_when_full: false,
             observer: Arc::new(NoObserver),
+            log: Arc::default(),
         }
+    }
+
+    /// Turns a new key away for which a store in process has no room; the decision says [`Source::FailClosed`]. Else the failure
+    /// policy answers for the store.
+    #[must_use]
+    pub fn denying_when_full(mut self) -> Self {
+        self.denies_when_full = true;
+        self
+    }
+
+    /// Writes failures of the store to `log`: one that several limiters of a store share, or one on a clock of your own.
+    #[must_use]
+    pub fn with_failure_log(mut self, log: Arc<FailureLog>) -> Self {
+        self.log = log;
+        self
     }
 
     /// Tells `observer` of every decision on an attempt, every block and unblock, and every failure of the store.
@@ -80,10 +103,10 @@ impl DefaultAbuseLimiter {
         self
     }
 
-    fn local(&self) -> Option<&dyn AbuseRepository> {
-        match &self.policy {
-            AbuseFailurePolicy::Fallback(local) => Some(local.as_ref()),
-            AbuseFailurePolicy::FailClosed | AbuseFailurePolicy::FailOpen => None,
+    fn policy_for(&self, error: &StoreError) -> &AbuseFailurePolicy {
+        match error {
+            StoreError::Full { .. } if self.denies_when_full => &AbuseFailurePolicy::FailClosed,
+            _ => &self.policy,
         }
     }
 
@@ -94,23 +117,54 @@ impl DefaultAbuseLimiter {
         error: StoreError,
         local: Option<Result<AbuseVerdict, StoreError>>,
     ) -> AbuseDecision {
-        let decision = match (&self.policy, local) {
+        let decision = match (self.policy_for(&error), local) {
             (AbuseFailurePolicy::FailOpen, _) => {
                 AbuseDecision::without_store(policy, AbuseOutcome::Allowed, Source::FailOpen)
             }
             (AbuseFailurePolicy::Fallback(_), Some(Ok(verdict))) => {
                 AbuseDecision::from_verdict(policy, by_fallback(verdict))
             }
-            (AbuseFailurePolicy::Fallback(_) | AbuseFailurePolicy::FailClosed, _) => {
+            (AbuseFailurePolicy::Fallback(_) | AbuseFailurePolicy::FailClosed, local) => {
+                if let Some(Err(error)) = local {
+                    self.log.local_failed(&error);
+                    self.observer.store_failed(&error);
+                }
                 AbuseDecision::without_store(policy, AbuseOutcome::Unavailable, Source::FailClosed)
             }
         };
         decision.because_of(Arc::new(self.failed(error)))
     }
 
+    /// Tells the log and the observer of a failure of the store.
     fn failed(&self, error: StoreError) -> StoreError {
+        self.log
+            .failed(&error, self.policy_for(&error).consequence());
         self.observer.store_failed(&error);
         error
+    }
+
+    /// Tells the log of an answer of the store.
+    fn answered<T>(&self, answer: T) -> T {
+        self.log.answered();
+        answer
+    }
+}
+
+impl AbuseFailurePolicy {
+    fn local(&self) -> Option<&dyn AbuseRepository> {
+        match self {
+            Self::Fallback(local) => Some(local.as_ref()),
+            Self::FailClosed | Self::FailOpen => None,
+        }
+    }
+
+    /// Says what becomes of attempts, for the log.
+    const fn consequence(&self) -> &'static str {
+        match self {
+            Self::Fallback(_) => "attempts that need it are counted by the local store (fallback)",
+            Self::FailClosed => "attempts that need it are turned away (fail_closed)",
+            Self::FailOpen => "attempts that need it pass uncounted (fail_open)",
+        }
     }
 }
 
@@ -125,9 +179,9 @@ fn by_fallback(verdict: AbuseVerdict) -> AbuseVerdict {
 impl AbuseLimiter for DefaultAbuseLimiter {
     async fn record(&self, key: &Key, policy: &AbusePolicy) -> AbuseDecision {
         let decision = match self.repository.record(key, policy).await {
-            Ok(verdict) => AbuseDecision::from_verdict(policy, verdict),
+            Ok(verdict) => AbuseDecision::from_verdict(policy, self.answered(verdict)),
             Err(error) => {
-                let local = match self.local() {
+                let local = match self.policy_for(&error).local() {
                     Some(local) => Some(local.record(key, policy).await),
                     None => None,
                 };
@@ -143,9 +197,9 @@ impl AbuseLimiter for DefaultAbuseLimiter {
 
     async fn status(&self, key: &Key, policy: &AbusePolicy) -> AbuseDecision {
         match self.repository.status(key, policy).await {
-            Ok(verdict) => AbuseDecision::from_verdict(policy, verdict),
+            Ok(verdict) => AbuseDecision::from_verdict(policy, self.answered(verdict)),
             Err(error) => {
-                let local = match self.local() {
+                let local = match self.policy_for(&error).local() {
                     Some(local) => Some(local.status(key, policy).await),
                     None => None,
                 };
@@ -155,15 +209,17 @@ impl AbuseLimiter for DefaultAbuseLimiter {
     }
 
     async fn forgive(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError> {
-        if let Some(local) = self.local() {
+        if let Some(local) = self.policy.local() {
             local.forgive(key, policy).await?;
         }
         let forgiven = self.repository.forgive(key, policy).await;
-        forgiven.map_err(|error| self.failed(error))
+        forgiven
+            .map(|()| self.answered(()))
+            .map_err(|error| self.failed(error))
     }
 
     async fn unblock(&self, key: &Key, policy: &AbusePolicy) -> Result<Option<Block>, StoreError> {
-        let by_local = match self.local() {
+        let by_local = match self.policy.local() {
             Some(local) => local.unblock(key, policy).await?,
             None => None,
         };
@@ -178,7 +234,7 @@ impl AbuseLimiter for DefaultAbuseLimiter {
             });
         }
         match shared {
-            Ok(_) => Ok(lifted),
+            Ok(_) => Ok(self.answered(lifted)),
             Err(error) => Err(self.failed(error)),
         }
     }

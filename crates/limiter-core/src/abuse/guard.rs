@@ -1,9 +1,9 @@
 //! [`AbuseGuard`]: one flow, guarded by one policy.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use super::{AbuseDecision, AbuseOutcome, AbusePolicy, Refusal, RefusalCode};
+use crate::log::with_causes;
 use crate::{AbuseLimiter, Enforcement, Key, StoreError};
 
 /// Guards one flow by one policy: `Ok(())`, or a ready error value to send back.
@@ -116,6 +116,23 @@ impl AbuseGuard {
         }
     }
 
+    /// Asks the limiter, and it the store, for the attempts of nobody: finds a store that is set up wrongly when the service starts, and
+    /// not at the first attempt. A store that is away is not what is looked for; the limiter logs that.
+    ///
+    /// # Errors
+    /// [`StoreError::Misconfigured`] if the store does not know the password, grants too little or holds what this version does not
+    /// understand.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn verify(&self) -> Result<(), Arc<StoreError>> {
+        let Ok(nobody) = Key::new("verify") else {
+            return Ok(());
+        };
+        let decision = self.limiter.status(&nobody, &self.policy).await;
+        decision.misconfiguration().map_or(Ok(()), Err)
+    }
+
     fn refusal_of(&self, decision: &AbuseDecision) -> Result<(), Refusal> {
         match decision.outcome() {
             AbuseOutcome::Allowed => Ok(()),
@@ -141,16 +158,4 @@ impl AbuseGuard {
             None => refusal,
         }
     }
-}
-
-/// Writes an error and all its causes.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

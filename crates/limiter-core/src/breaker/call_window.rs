@@ -31,6 +31,8 @@ pub(super) struct Counts {
 pub(super) struct CallResult {
     pub(super) failed: bool,
     pub(super) slow: bool,
+    /// The store gave no answer of use: the call failed, or its caller gave it up when it had become slow.
+    pub(super) unanswered: bool,
 }
 
 impl CallWindow {
@@ -81,6 +83,7 @@ mod tests {
     const FAILED: CallResult = CallResult {
         failed: true,
         slow: false,
+        unanswered: true,
     };
 
     fn at(seconds: u64) -> Timestamp {

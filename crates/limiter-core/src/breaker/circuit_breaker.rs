@@ -11,17 +11,27 @@ use super::machine::{Machine, Permit};
 use super::{BreakerSettings, BreakerState, InvalidBreakerSettings};
 use crate::{
     AbusePolicy, AbuseRepository, AbuseVerdict, Block, Charge, Clock, Cost, Key, NoObserver,
-    Observer, Plan, RandomSource, RateLimiterRepository, StoreError, Timestamp, Verdict,
+    Observer, Plan, RandomSource, RateLimiterRepository, Refund, StoreError, Timestamp, Verdict,
 };
 
 /// A repository that stops asking a store that fails or dawdles, and tries it again with care.
 ///
-/// - *Closed*: calls go through. When too many of the last while failed or were slow, it opens.
-/// - *Open*: calls fail at once with [`StoreError::Unavailable`] and [`Charge::Impossible`]; nothing is sent. After a time
-///   that doubles with each relapse it is half-open.
-/// - *Half-open*: one call at a time goes through as a probe. Enough good ones close it, a bad one opens it.
+/// - *Closed*: calls go through. When the store falls silent, or too many calls of the last while failed or were slow, it opens.
+/// - *Open*: calls fail at once with [`StoreError::Unavailable`] and [`Charge::Impossible`]; the store is not even called. After a
+///   time that doubles with each relapse, up to a bound, it is half-open.
+/// - *Half-open*: one call at a time goes through as a probe. Enough good ones close it, a bad or slow one opens it, and so does one
+///   that has not ended within its time.
 ///
-/// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it.
+/// With the default [`BreakerSettings`], at 50 calls a second or more:
+/// - it opens within 500 ms of complete silence, whatever was before;
+/// - it is closed again within 1 s of the moment from which the store answers, in less time than makes a call slow, however long the
+///   store was away;
+/// - a store that is away is asked at most six times a second.
+///
+/// Only errors that are an [outage](StoreError::is_outage) count. A wrong set-up does not open it: the store that says so is there.
+///
+/// It learns from calls that end: put a store without a deadline of its own into a
+/// [`DeadlineRepository`](crate::DeadlineRepository) first.
 ///
 /// It works for both ports, [`RateLimiterRepository`] and [`AbuseRepository`]; a store of both has a breaker for each.
 ///
@@ -132,28 +142,37 @@ impl<R: ?Sized> CircuitBreaker<R> {
         self.lock().mode = mode;
     }
 
-    async fn guarded<T>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
+    /// Makes a call if the breaker lets it through; else `call` is not even built, as a store may act on that already.
+    async fn guarded<T, F>(&self, call: impl FnOnce() -> F + Send) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>> + Send,
+    {
         let started = self.clock.now();
         let Some(permit) = self.ask(started)? else {
-            return call.await;
+            return call().await;
         };
         let mut running = Running {
             breaker: self,
             permit: Some(permit),
             started,
         };
-        let answer = call.await;
-        running.ended(answer.as_ref().is_err_and(StoreError::is_outage));
+        let answer = call().await;
+        match &answer {
+            // Refused before the store was asked: that says nothing of the store.
+            Err(StoreError::Request(_)) => running.gives_up(),
+            Err(error) if error.is_outage() => running.ended(End::Failed),
+            _ => running.ended(End::Answered),
+        }
         answer
     }
 
     /// Returns a permit, none if the breaker is disabled, or an error if it is open.
     fn ask(&self, now: Timestamp) -> Result<Option<Permit>, StoreError> {
         self.changing(|shared| match shared.mode {
-            BreakerMode::Automatic => shared.machine.ask(now).map(Some),
+            BreakerMode::Automatic => {
+                let chance = || self.random.next_u64();
+                shared.machine.ask(now, chance).map(Some)
+            }
             BreakerMode::Disabled => Ok(None),
             BreakerMode::ForcedOpen => Err(Duration::MAX),
         })
@@ -185,31 +204,49 @@ struct Running<'a, R: ?Sized> {
     started: Timestamp,
 }
 
+/// How a call ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Answered,
+    Failed,
+    /// Its caller gave it up.
+    GivenUp,
+}
+
 impl<R: ?Sized> Running<'_, R> {
-    fn ended(&mut self, failed: bool) {
+    fn ended(&mut self, end: End) {
         let Some(permit) = self.permit.take() else {
             return;
         };
         let now = self.breaker.clock.now();
+        let slow = now.since(self.started) > self.breaker.slow_call;
         let result = CallResult {
-            failed,
-            slow: now.since(self.started) > self.breaker.slow_call,
+            failed: end == End::Failed,
+            slow,
+            unanswered: end != End::Answered,
         };
-        let chance = self.breaker.random.next_u64();
-        self.breaker
-            .changing(|shared| shared.machine.tell(permit, now, result, chance));
+        let chance = || self.breaker.random.next_u64();
+        self.breaker.changing(|shared| {
+            if end == End::GivenUp && !slow {
+                shared.machine.give_up(permit);
+            } else {
+                shared.machine.tell(permit, now, result, chance);
+            }
+        });
+    }
+
+    /// Ends a call from which nothing could be learnt, however long it took.
+    fn gives_up(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.breaker
+                .changing(|shared| shared.machine.give_up(permit));
+        }
     }
 }
 
 impl<R: ?Sized> Drop for Running<'_, R> {
     fn drop(&mut self) {
-        let Some(permit) = self.permit else { return };
-        if self.breaker.clock.now().since(self.started) > self.breaker.slow_call {
-            self.ended(false);
-        } else {
-            self.breaker
-                .changing(|shared| shared.machine.give_up(permit));
-        }
+        self.ended(End::GivenUp);
     }
 }
 
@@ -228,37 +265,43 @@ impl<R: RateLimiterRepository + ?Sized> RateLimiterRepository for CircuitBreaker
         plans: &[Plan],
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
-        self.guarded(self.inner.try_acquire(key, plans, cost)).await
+        self.guarded(|| self.inner.try_acquire(key, plans, cost))
+            .await
     }
 
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.guarded(self.inner.peek(key, plans, cost)).await
+        self.guarded(|| self.inner.peek(key, plans, cost)).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        self.guarded(self.inner.refund(key, plans, cost)).await
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        self.guarded(|| self.inner.refund(key, plans, refund)).await
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
-        self.guarded(self.inner.reset(key, plans)).await
+        self.guarded(|| self.inner.reset(key, plans)).await
     }
 }
 
 #[async_trait]
 impl<R: AbuseRepository + ?Sized> AbuseRepository for CircuitBreaker<R> {
     async fn record(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
-        self.guarded(self.inner.record(key, policy)).await
+        self.guarded(|| self.inner.record(key, policy)).await
     }
 
     async fn status(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
-        self.guarded(self.inner.status(key, policy)).await
+        self.guarded(|| self.inner.status(key, policy)).await
     }
 
     async fn forgive(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError> {
-        self.guarded(self.inner.forgive(key, policy)).await
+        self.guarded(|| self.inner.forgive(key, policy)).await
     }
 
     async fn unblock(&self, key: &Key, policy: &AbusePolicy) -> Result<Option<Block>, StoreError> {
-        self.guarded(self.inner.unblock(key, policy)).await
+        self.guarded(|| self.inner.unblock(key, policy)).await
     }
 }

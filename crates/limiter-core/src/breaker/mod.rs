@@ -4,6 +4,7 @@ mod call_window;
 mod circuit_breaker;
 mod machine;
 mod settings;
+mod silence;
 
 pub use circuit_breaker::{BreakerMode, CircuitBreaker, CircuitOpen};
 pub use settings::{BreakerSettings, InvalidBreakerSettings};

@@ -11,9 +11,12 @@ use std::time::Duration;
 /// | `failure_percent` | 50 | 0 or above 100 | `failure_percent must be 1 to 100` |
 /// | `slow_call` | 25 ms (half the default deadline) | zero | `slow_call must be above zero` |
 /// | `slow_percent` | 80 | 0 or above 100 | `slow_percent must be 1 to 100` |
-/// | `open_for`, doubled at each relapse | 1 s | below 1 ms | `open_for must be at least 1 ms` |
+/// | `silent_calls` | 10 | 0 | `silent_calls must be at least 1` |
+/// | `silent_for` | 250 ms | above 1 h | `silent_for must be at most 1 h` |
+/// | `open_for`, doubled at each relapse | 100 ms | below 1 ms | `open_for must be at least 1 ms` |
 /// | | | above `open_at_most` | `open_for must not exceed open_at_most` |
-/// | `open_at_most` | 30 s | above 1 h | `open_at_most must be at most 1 h` |
+/// | `open_at_most` | 240 ms | above 1 h | `open_at_most must be at most 1 h` |
+/// | `probe_limit` | 500 ms | below 1 ms or above 1 h | `probe_limit must be 1 ms to 1 h` |
 /// | `successes_to_close` | 5 | 0 | `successes_to_close must be at least 1` |
 ///
 /// Of several settings that are refused, the error names the one that stands first here.
@@ -35,8 +38,11 @@ pub struct BreakerSettings {
     pub(super) failure_percent: u32,
     pub(super) slow_call: Duration,
     pub(super) slow_percent: u32,
+    pub(super) silent_calls: u32,
+    pub(super) silent_for: Duration,
     pub(super) open_for: Duration,
     pub(super) open_at_most: Duration,
+    pub(super) probe_limit: Duration,
     pub(super) successes_to_close: u32,
 }
 
@@ -51,8 +57,11 @@ impl BreakerSettings {
             failure_percent: 50,
             slow_call: Duration::from_millis(25),
             slow_percent: 80,
-            open_for: Duration::from_secs(1),
-            open_at_most: Duration::from_secs(30),
+            silent_calls: 10,
+            silent_for: Duration::from_millis(250),
+            open_for: Duration::from_millis(100),
+            open_at_most: Duration::from_millis(240),
+            probe_limit: Duration::from_millis(500),
             successes_to_close: 5,
         }
     }
@@ -87,11 +96,27 @@ impl BreakerSettings {
         self
     }
 
+    /// Opens also when `calls` in a row were not answered, over at least `lasting`, however well the calls before them went.
+    ///
+    /// A call is not answered if it failed, or if its caller gave it up after it had become slow. With `u32::MAX` calls only the shares
+    /// of failed and slow ones count.
+    pub const fn with_silence(mut self, calls: u32, lasting: Duration) -> Self {
+        self.silent_calls = calls;
+        self.silent_for = lasting;
+        self
+    }
+
     /// Leaves the store alone for `first`, twice as long after each failed probe, and never longer than `most`; each
     /// time a fifth longer or shorter by chance, so that many nodes do not come back at once.
     pub const fn with_open_for(mut self, first: Duration, most: Duration) -> Self {
         self.open_for = first;
         self.open_at_most = most;
+        self
+    }
+
+    /// Takes a probe that has not ended within `limit` for a bad one. It goes on, if it still does; but it keeps nobody out.
+    pub const fn with_probe_limit(mut self, limit: Duration) -> Self {
+        self.probe_limit = limit;
         self
     }
 
@@ -122,6 +147,8 @@ impl BreakerSettings {
                 percent.contains(&self.slow_percent),
                 "slow_percent must be 1 to 100",
             ),
+            (self.silent_calls >= 1, "silent_calls must be at least 1"),
+            (self.silent_for <= HOUR, "silent_for must be at most 1 h"),
             (
                 self.open_for >= Duration::from_millis(1),
                 "open_for must be at least 1 ms",
@@ -133,6 +160,10 @@ impl BreakerSettings {
             (
                 self.open_at_most <= HOUR,
                 "open_at_most must be at most 1 h",
+            ),
+            (
+                (Duration::from_millis(1)..=HOUR).contains(&self.probe_limit),
+                "probe_limit must be 1 ms to 1 h",
             ),
             (
                 self.successes_to_close >= 1,

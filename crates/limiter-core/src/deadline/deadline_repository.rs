@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     AbusePolicy, AbuseRepository, AbuseVerdict, Block, Charge, Cost, Key, Plan,
-    RateLimiterRepository, StoreError, Timer, Verdict,
+    RateLimiterRepository, Refund, StoreError, Timer, Verdict,
 };
 
 /// A repository that gives up on calls that the store does not answer in time.
@@ -106,8 +106,13 @@ impl<R: RateLimiterRepository + ?Sized> RateLimiterRepository for DeadlineReposi
         self.in_time(Charge::Impossible, call).await
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        let call = self.inner.refund(key, plans, cost);
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        let call = self.inner.refund(key, plans, refund);
         self.in_time(Charge::Possible, call).await
     }
 

@@ -2,6 +2,7 @@
 
 mod fallback_repository;
 mod share;
+mod shares;
 
 pub use fallback_repository::{FallbackRepository, LocalStore};
-pub use share::{InvalidShare, Share};
+pub use share::{InvalidShare, Share, ShareTooSmall};

@@ -58,10 +58,9 @@ impl FixedRule {
         self.window_us
     }
 
-    /// Returns a copy with another limit.
-    pub(crate) const fn with_limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
-        self
+    /// Returns a window with another limit and another length.
+    pub(crate) const fn stretched(&self, limit: u32, window_us: u64) -> Self {
+        Self { limit, window_us }
     }
 }
 

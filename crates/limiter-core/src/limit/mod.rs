@@ -50,7 +50,7 @@ pub const MAX_UNITS: u32 = 1_000_000_000;
 /// | an algorithm that there is not, `leaky 10/s` | [`InvalidLimit::Text`] |
 /// | an option that there is not, `10/s size 5`, or that the algorithm has not, `fixed 10/s burst 5` | [`InvalidLimit::Text`] |
 /// | an option twice, `10/s burst 5 burst 6` | [`InvalidLimit::Text`] |
-/// | an option without a value, `10/s burst`, or with another kind of one, `10/s burst x`, `sliding 10/s every 5` | [`InvalidLimit::Text`] |
+/// | an option without a value, `10/s burst`, or with another kind of one, `10/s burst x`, `10/s burst +5`, `sliding 10/s every 5` | [`InvalidLimit::Text`] |
 /// | numbers out of bounds: `0/s`, `10/s burst 0`, `10/400d`, `1/366d burst 1000` | as for the numbers |
 /// | a window over which the rate is not whole, `sliding 5.5/s over 1s` | [`InvalidLimit::NotWhole`] |
 ///

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::checked::{checked_period, checked_units};
-use super::text::{PeriodText, parse_period, refuse};
+use super::text::{PeriodText, parse_number, parse_period, refuse};
 use super::{InvalidLimit, MAX_UNITS};
 use crate::period::MAX_PERIOD_US;
 
@@ -21,7 +21,7 @@ use crate::period::MAX_PERIOD_US;
 /// | period with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
 /// | a fraction that needs more than 10^9 units to be whole, `1000.000001/s` | [`InvalidLimit::Units`] |
 /// | a fraction that needs more than 366 days to be whole, `1.0001/d` | [`InvalidLimit::Period`] |
-/// | no `/`, as in `10`; no number before it, as in `/s`, `-1/s`, `1e3/s`, `5000000000/s` | [`InvalidLimit::Text`] |
+/// | no `/`, as in `10`; no number before it, as in `/s`, `-1/s`, `+1/s`, `1e3/s`, `5000000000/s` | [`InvalidLimit::Text`] |
 /// | digits missing beside the point, `.5/s`, `5./s`; more than 6 decimals | [`InvalidLimit::Text`] |
 /// | a period in no unit that there is, `10/`, `10/y`, or of more than 64 bits | [`InvalidLimit::Text`] |
 ///
@@ -205,9 +205,8 @@ impl FromStr for Rate {
         let period = parse_period(text, period)?;
         match amount.split_once('.') {
             None => {
-                let units = amount
-                    .parse()
-                    .map_err(|_| refuse(text, "the amount is no number up to 1000000000"))?;
+                let units = parse_number(amount)
+                    .ok_or_else(|| refuse(text, "the amount is no number up to 1000000000"))?;
                 Self::new(units, period)
             }
             Some((whole, decimals)) => {

@@ -9,7 +9,8 @@ use super::{InvalidLimit, WindowRule};
 ///
 /// Up to the soft limit every request is admitted. Between the two, each is admitted with probability `1 - f`, where
 /// `f = 1 - soft_rate / observed_rate`; from the hard limit on, none is. Denied requests count as observed, so a client
-/// that keeps hammering stays out. The observed rate is the higher of the window's average and of the last second.
+/// that keeps hammering stays out. The observed rate is the higher of the window's average and of the last second: what
+/// came in the sub-buckets that were used within it, over the time that they cover, which is at least a second.
 ///
 /// | input | answer |
 /// |---|---|
@@ -89,16 +90,6 @@ impl SuppressingRule {
     #[must_use]
     pub const fn hard(&self) -> u32 {
         self.hard
-    }
-
-    /// Returns the soft limit's units per second, in millionths, rounded down.
-    ///
-    /// Only windows of more than a second look at the last second; there this stays below 2^53.
-    #[must_use]
-    pub fn soft_per_second_millionths(&self) -> u64 {
-        let scaled =
-            u128::from(self.soft.limit()) * 1_000_000_000_000 / u128::from(self.soft.window_us());
-        u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 }
 

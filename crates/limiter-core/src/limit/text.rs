@@ -63,6 +63,12 @@ impl fmt::Display for PeriodText {
     }
 }
 
+/// Reads a whole number: digits and nothing else, not even a sign.
+pub(super) fn parse_number(text: &str) -> Option<u32> {
+    let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| all_digits)
+}
+
 /// Reads a period such as `s`, `24h` or `250ms`; `text` is the whole limit, for the error.
 pub(super) fn parse_period(text: &str, period: &str) -> Result<Duration, InvalidLimit> {
     let digits = period.bytes().take_while(u8::is_ascii_digit).count();
@@ -178,9 +184,7 @@ impl Options {
                 .next()
                 .ok_or_else(|| refuse(text, "an option has no value"))?;
             let number = || {
-                value
-                    .parse()
-                    .map_err(|_| refuse(text, "an option's value is no number"))
+                parse_number(value).ok_or_else(|| refuse(text, "an option's value is no number"))
             };
             let repeated = match word {
                 "burst" => options.burst.replace(number()?).is_some(),

@@ -103,6 +103,13 @@ impl BucketRule {
         })
     }
 
+    /// Returns a bucket of that capacity, or of as much as the rate fills in the longest time that is allowed.
+    pub(crate) fn of_at_most(capacity: u32, stated: Rate) -> Option<Self> {
+        let filled = MAX_FILL_US * u128::from(stated.units()) / u128::from(stated.period_us());
+        let capacity = u32::try_from(filled).map_or(capacity, |filled| capacity.min(filled));
+        Self::new(capacity, stated).ok()
+    }
+
     /// Returns the most tokens that the bucket holds.
     #[must_use]
     pub const fn capacity(&self) -> u32 {

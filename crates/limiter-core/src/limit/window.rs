@@ -64,10 +64,15 @@ impl WindowRule {
         })
     }
 
-    /// Returns a copy with another limit.
-    pub(crate) const fn with_limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
-        self
+    /// Returns the same window with another limit and at least its length, and as many sub-buckets.
+    pub(crate) fn stretched(&self, limit: u32, window_us: u64) -> Self {
+        let granularity = u128::from(self.granularity_us) * u128::from(window_us);
+        let granularity_us = granularity.div_ceil(u128::from(self.window_us));
+        Self {
+            limit,
+            window_us,
+            granularity_us: u64::try_from(granularity_us).unwrap_or(window_us),
+        }
     }
 
     /// Returns how many units fit a window.

@@ -22,13 +22,13 @@ impl BucketDecision {
     #[must_use]
     #[inline]
     pub fn make(rule: &BucketRule, state: Option<BucketState>, now: Timestamp, cost: Cost) -> Self {
-        Self::spend_if(
-            rule.admits(state.as_ref(), now, cost),
-            rule,
-            state,
-            now,
-            cost,
-        )
+        let admits = rule.admits(state.as_ref(), now, cost);
+        let state = if admits {
+            Some(rule.spend(state.as_ref(), now, cost))
+        } else {
+            state
+        };
+        Self { admits, state }
     }
 
     /// Decides as [`make`](Self::make) does, and charges as it does, if at least one token stays; else nothing is charged.
@@ -40,25 +40,9 @@ impl BucketDecision {
         now: Timestamp,
         cost: Cost,
     ) -> Self {
-        let one_more = cost.get().checked_add(1).map(Cost::new);
-        let is_plenty =
-            matches!(one_more, Some(Ok(one_more)) if rule.admits(state.as_ref(), now, one_more));
-        Self::spend_if(is_plenty, rule, state, now, cost)
-    }
-
-    #[inline]
-    fn spend_if(
-        admits: bool,
-        rule: &BucketRule,
-        state: Option<BucketState>,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Self {
-        let state = if admits {
-            Some(rule.spend(state.as_ref(), now, cost))
-        } else {
-            state
-        };
+        let spent = rule.spend(state.as_ref(), now, cost);
+        let admits = rule.admits(Some(&spent), now, Cost::ONE);
+        let state = if admits { Some(spent) } else { state };
         Self { admits, state }
     }
 
@@ -73,9 +57,10 @@ impl BucketDecision {
                 let remaining = rule.remaining(Some(&state), now);
                 Verdict::admitted_by_one(PlanVerdict {
                     admits: true,
+                    charged_at: Some(now.max(state.seen())),
                     remaining,
                     free_after_wait: remaining,
-                    reset_after: until(now, state.expires_at_us()),
+                    reset_after: until(now, rule.full_at_us(&state)),
                     ..PlanVerdict::default()
                 })
             }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Draw, State};
-use crate::{Cost, Limit, Plan, PlanVerdict, Source, Timestamp, Verdict};
+use super::{ChargePart, Draw, State};
+use crate::{Cost, Limit, Plan, PlanVerdict, Refund, Source, Timestamp, Verdict};
 
 /// Decides one request under all of `plans` and updates `states`: one place for each plan, in the same order.
 ///
@@ -21,8 +21,14 @@ pub fn decide(
     draw: Draw,
 ) -> Verdict {
     let mut verdict = look(plans, states, now, cost, draw);
-    for ((plan, state), answer) in plans.iter().zip(states.iter_mut()).zip(&verdict.plans) {
-        charge(plan, state, verdict.admitted && answer.admits, now, cost);
+    let admitted = verdict.admitted;
+    for ((plan, state), answer) in plans.iter().zip(states.iter_mut()).zip(&mut verdict.plans) {
+        let spends = admitted && answer.admits;
+        charge(plan, state, spends, now, cost);
+        answer.charged_at = state
+            .as_ref()
+            .filter(|_| spends)
+            .map(|state| state.as_of(now));
     }
     complete(&mut verdict, plans, states, now, cost);
     verdict
@@ -35,12 +41,22 @@ pub fn peek(plans: &[Plan], states: &[Option<State>], now: Timestamp, cost: Cost
     verdict
 }
 
-/// Gives `cost` back under all of `plans`, at most what was spent, and returns how they stand for a request of `cost`.
-pub fn refund(plans: &[Plan], states: &mut [Option<State>], now: Timestamp, cost: Cost) -> Verdict {
-    for (plan, state) in plans.iter().zip(states.iter_mut()) {
-        *state = plan.limit().refund(state.take(), now, cost);
+/// Gives units of one charge back under those of `plans` that it was made under, and returns how all of them then stand for a
+/// request of one unit.
+pub fn refund(
+    plans: &[Plan],
+    states: &mut [Option<State>],
+    now: Timestamp,
+    refund: &Refund,
+) -> Verdict {
+    let charged = plans.iter().zip(&refund.charged_at);
+    for ((plan, charged_at), state) in charged.zip(states.iter_mut()) {
+        if let Some(charged_at) = charged_at {
+            let part = ChargePart::new(*charged_at, refund);
+            *state = plan.limit().refund(state.take(), now, part);
+        }
     }
-    peek(plans, states, now, cost)
+    peek(plans, states, now, Cost::ONE)
 }
 
 /// Says who admits the request. How the plans stand is left to [`complete`], which fills it in where it is: a verdict is
@@ -97,8 +113,8 @@ fn charge(plan: &Plan, state: &mut Option<State>, spends: bool, now: Timestamp, 
 fn stand(answer: &mut PlanVerdict, plan: &Plan, state: Option<&State>, now: Timestamp) {
     answer.remaining = plan.limit().remaining(state, now);
     answer.free_after_wait = answer.remaining;
-    let known = state.filter(|state| state.belongs_to(plan.limit()));
-    answer.reset_after = until(now, known.map_or(0, State::expires_at_us));
+    let unused_from_us = state.map_or(0, |state| plan.limit().unused_from_us(state));
+    answer.reset_after = until(now, unused_from_us);
 }
 
 /// Fills in how the plans stand now, and when the request would pass if it was denied.

@@ -1,5 +1,6 @@
 //! The fixed window: a count, and when it ends.
 
+use super::ChargePart;
 use crate::limit::FixedRule;
 use crate::{Cost, Timestamp};
 
@@ -43,14 +44,18 @@ impl FixedState {
         self.used
     }
 
-    /// Returns the window after `cost` was given back, or `None` if nothing is left in it.
-    pub(super) fn refund(&self, now: Timestamp, cost: Cost) -> Option<Self> {
-        let used = self.used.saturating_sub(cost.get());
-        (used > 0 && self.runs_at(now)).then_some(Self { used, ..*self })
-    }
-
-    const fn runs_at(&self, now: Timestamp) -> bool {
-        now.as_micros() < self.ends_at_us
+    /// Returns the window after `part` was given back, or `None` if nothing is left in it. A charge of an earlier window is past.
+    pub(super) fn refund(
+        &self,
+        rule: &FixedRule,
+        now: Timestamp,
+        part: ChargePart,
+    ) -> Option<Self> {
+        if now.as_micros() >= rule.ends_at_us(self) || part.charged_at < self.began {
+            return Some(*self);
+        }
+        let used = self.used.saturating_sub(part.units);
+        (used > 0).then_some(Self { used, ..*self })
     }
 }
 
@@ -67,26 +72,33 @@ impl FixedRule {
         cost: Cost,
     ) -> u64 {
         match state {
-            Some(state) if !self.admits(Some(state), now, cost) => state.ends_at_us,
+            Some(state) if !self.admits(Some(state), now, cost) => self.ends_at_us(state),
             _ => now.as_micros(),
         }
     }
 
+    /// Returns when the window ends: as long after it began as this plan says, or as the plan said that left it.
+    pub(crate) fn ends_at_us(&self, state: &FixedState) -> u64 {
+        let ends_at_us = state.began.as_micros() + self.window_us();
+        ends_at_us.min(state.ends_at_us)
+    }
+
     /// Returns the window after `cost` was spent in it; a new one if the last has ended.
     ///
-    /// Should the plan have got a shorter window, the present one ends no later than one new window from now.
+    /// A window that was begun under a longer plan is remembered for as long as that plan says: another release may still
+    /// run with it.
     pub(crate) fn spend(
         &self,
         state: Option<&FixedState>,
         now: Timestamp,
         cost: Cost,
     ) -> FixedState {
-        match state.filter(|state| state.runs_at(now)) {
+        match self.running(state, now) {
             Some(state) => FixedState {
                 began: state.began,
                 ends_at_us: state
                     .ends_at_us
-                    .min(now.max(state.began).as_micros() + self.window_us()),
+                    .max(state.began.as_micros() + self.window_us()),
                 used: state.used.saturating_add(cost.get()),
             },
             None => FixedState {
@@ -99,9 +111,11 @@ impl FixedRule {
 
     /// Returns the units that still fit.
     pub(crate) fn remaining(&self, state: Option<&FixedState>, now: Timestamp) -> u32 {
-        let used = state
-            .filter(|state| state.runs_at(now))
-            .map_or(0, |state| state.used);
+        let used = self.running(state, now).map_or(0, |state| state.used);
         self.limit().saturating_sub(used)
+    }
+
+    fn running<'a>(&self, state: Option<&'a FixedState>, now: Timestamp) -> Option<&'a FixedState> {
+        state.filter(|state| now.as_micros() < self.ends_at_us(state))
     }
 }

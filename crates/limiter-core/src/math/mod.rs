@@ -1,6 +1,7 @@
 //! The math: state, now, cost and draw to a verdict and the next state. Pure, and in whole numbers only.
 
 mod bucket_decision;
+mod charge_part;
 mod decide;
 mod fixed_window;
 mod sliding_window;
@@ -11,6 +12,7 @@ mod token_bucket;
 mod window_log;
 
 pub use bucket_decision::BucketDecision;
+use charge_part::ChargePart;
 pub use decide::{decide, peek, refund};
 pub use fixed_window::FixedState;
 pub use state::State;

@@ -1,6 +1,6 @@
 //! [`State`]: what is remembered of one key under one plan, and what each limit makes of it.
 
-use super::{BucketState, Draw, FixedState, Suppression, WindowLog};
+use super::{BucketState, ChargePart, Draw, FixedState, Suppression, WindowLog};
 use crate::{Cost, Limit, Timestamp};
 
 /// What a store remembers of one key under one plan. No state at all means: never used, or as good as that.
@@ -17,7 +17,8 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the microsecond since the epoch from which on this state equals no state. A time to live may end then.
+    /// Returns the microsecond since the epoch from which on this state equals no state, whatever the plan is by then. A time
+    /// to live may end then.
     #[must_use]
     pub fn expires_at_us(&self) -> u64 {
         match self {
@@ -25,6 +26,15 @@ impl State {
             Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.expires_at_us(),
             Self::FixedWindow(state) => state.ends_at_us(),
         }
+    }
+
+    /// Returns `now` as this state counts time: a clock that stepped back stands still.
+    pub(super) fn as_of(&self, now: Timestamp) -> Timestamp {
+        now.max(match self {
+            Self::TokenBucket(state) => state.seen(),
+            Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.seen(),
+            Self::FixedWindow(state) => state.began(),
+        })
     }
 
     /// Returns whether the state was left by the algorithm of `limit`.
@@ -145,23 +155,45 @@ impl Limit {
         }
     }
 
-    /// Returns the state after `cost` was given back: as it was, if nothing of it is spent any more.
-    pub(super) fn refund(&self, state: Option<State>, now: Timestamp, cost: Cost) -> Option<State> {
+    /// Returns the state after `part` was given back: as it was, if nothing of the charge takes up room any more.
+    pub(super) fn refund(
+        &self,
+        state: Option<State>,
+        now: Timestamp,
+        part: ChargePart,
+    ) -> Option<State> {
         match (self, state?) {
             (_, state) if state.expires_at_us() <= now.as_micros() => Some(state),
             (Self::TokenBucket(_), State::TokenBucket(state)) => {
-                state.refund(now, cost).map(State::TokenBucket)
+                state.refund(now, part).map(State::TokenBucket)
             }
-            (Self::SlidingWindow(_), State::SlidingWindow(log)) => {
-                log.refund(now, cost).map(State::SlidingWindow)
+            (Self::SlidingWindow(rule), State::SlidingWindow(log)) => {
+                log.refund(rule, now, part).map(State::SlidingWindow)
             }
-            (Self::SuppressingWindow(_), State::SuppressingWindow(log)) => {
-                log.refund(now, cost).map(State::SuppressingWindow)
+            (Self::SuppressingWindow(rule), State::SuppressingWindow(log)) => {
+                let log = log.refund(rule.soft(), now, part);
+                log.map(State::SuppressingWindow)
             }
-            (Self::FixedWindow(_), State::FixedWindow(state)) => {
-                state.refund(now, cost).map(State::FixedWindow)
+            (Self::FixedWindow(rule), State::FixedWindow(state)) => {
+                state.refund(rule, now, part).map(State::FixedWindow)
             }
             (_, state) => Some(state),
+        }
+    }
+
+    /// Returns the moment from which on the plan is as good as unused; the past for a state of another algorithm.
+    #[inline]
+    pub(super) fn unused_from_us(&self, state: &State) -> u64 {
+        match (self, state) {
+            (Self::TokenBucket(rule), State::TokenBucket(state)) => rule.full_at_us(state),
+            (Self::SlidingWindow(rule), State::SlidingWindow(log)) => {
+                log.empty_from_us(rule.window_us())
+            }
+            (Self::SuppressingWindow(rule), State::SuppressingWindow(log)) => {
+                log.empty_from_us(rule.soft().window_us())
+            }
+            (Self::FixedWindow(rule), State::FixedWindow(state)) => rule.ends_at_us(state),
+            _ => 0,
         }
     }
 

@@ -1,22 +1,29 @@
 //! The token bucket: one theoretical moment at which the bucket is full again.
 //!
-//! Exact by construction. With a rate of `units` per `period_us`, time is counted in *ticks* of `1/units` microseconds:
-//! a token is worth `period_us` ticks and a microsecond refills `units` ticks, both whole numbers. What is missing from a
-//! full bucket is its *debt*, in ticks; it shrinks by itself, so a state needs no refill step that could round.
+//! Exact by construction. With a rate of `units` per `period_us`, time is counted in *ticks* of `1/(1024 * units)`
+//! microseconds: a token is worth `1024 * period_us` ticks and a microsecond refills `1024 * units` ticks, all whole numbers.
+//! What is missing from a full bucket is its *debt*, in ticks; it shrinks by itself, so a state needs no refill step that
+//! could round. Nor does 1/1024 of a token, to which the debt of a changed plan is rounded up.
 
+use super::ChargePart;
 use crate::limit::{BucketRule, Rate};
-use crate::{Cost, Timestamp};
+use crate::{Cost, MAX_UNITS, Timestamp};
 
-/// What a token bucket remembers: when it will be full again, at which rate, and when it was last spent from.
+/// What a token bucket remembers: when it was last spent from, when it will be full again, and at which rate.
 ///
-/// It is full at `full_at_us + full_at_part / rate.units()` microseconds since the epoch.
+/// It is full at `full_at_us + full_at_part / (1024 * rate.units())` microseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketState {
     seen: Timestamp,
     full_at_us: u64,
-    full_at_part: u32,
+    full_at_part: u64,
     rate: Rate,
 }
+
+/// The parts of a token that a debt is rounded up to as a plan gets another rate.
+const PARTS: u64 = 1_024;
+/// The most that a debt is written as: what refills in 142 years. No bucket lacks more by its own plan.
+const MAX_DEBT_US: u64 = (1 << 52) - 1;
 
 impl BucketState {
     /// Puts a state together again from the numbers that a store kept.
@@ -26,10 +33,12 @@ impl BucketState {
     pub fn from_parts(
         seen: Timestamp,
         full_at_us: u64,
-        full_at_part: u32,
+        full_at_part: u64,
         rate: Rate,
     ) -> Option<Self> {
-        let sound = full_at_us < 1 << 53 && full_at_part < rate.units();
+        let sound = full_at_us < 1 << 53
+            && full_at_us >= seen.as_micros()
+            && full_at_part < PARTS * u64::from(rate.units());
         sound.then_some(Self {
             seen,
             full_at_us,
@@ -50,51 +59,60 @@ impl BucketState {
         self.full_at_us
     }
 
-    /// Returns the rest of that moment, in units of `1 / rate.units()` microseconds.
+    /// Returns the rest of that moment, in units of `1 / (1024 * rate.units())` microseconds.
     #[must_use]
-    pub const fn full_at_part(&self) -> u32 {
+    pub const fn full_at_part(&self) -> u64 {
         self.full_at_part
     }
 
-    /// Returns the rate at which the bucket refills until it is spent from again.
+    /// Returns the rate that the bucket was last spent from at.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
     /// Returns the first whole microsecond at which the bucket is full: from then on the state means nothing.
+    #[inline]
     pub(crate) const fn expires_at_us(&self) -> u64 {
         self.full_at_us + (self.full_at_part > 0) as u64
     }
 
-    /// Returns the bucket after `cost` was given back, or `None` if that fills it.
-    pub(super) fn refund(&self, now: Timestamp, cost: Cost) -> Option<Self> {
-        let given = u128::from(cost.get()) * token_ticks(self.rate);
-        let debt = self.debt(now).saturating_sub(given);
-        (debt > 0).then(|| full_after(now.max(self.seen), debt, self.rate))
+    /// Returns the bucket after `part` was given back, less what was refilled since the charge, or `None` if that fills it.
+    ///
+    /// It is as if less had been missing at the last charge, so that a plan that has changed since refills no more for it.
+    pub(super) fn refund(&self, now: Timestamp, part: ChargePart) -> Option<Self> {
+        let now_us = now.max(self.seen).as_micros();
+        let since_us = now_us.saturating_sub(part.charged_at.as_micros());
+        let refilled = u128::from(since_us) * microsecond_ticks(self.rate);
+        let tokens = |units: u32| u128::from(units) * token_ticks(self.rate);
+        let given = tokens(part.units).min(tokens(part.left).saturating_sub(refilled));
+        let debt = self.debt().saturating_sub(given);
+        let after = full_after(self.seen, debt, self.rate);
+        (after.expires_at_us() > now_us).then_some(after)
     }
 
+    /// Returns what was missing at the last charge, in ticks of the rate of then.
     #[inline]
-    fn debt(&self, now: Timestamp) -> u128 {
-        let now_us = now.max(self.seen).as_micros();
-        match self.full_at_us.checked_sub(now_us) {
-            Some(us) => {
-                u128::from(us) * u128::from(self.rate.units()) + u128::from(self.full_at_part)
-            }
-            None => 0,
-        }
+    fn debt(&self) -> u128 {
+        let us = self.full_at_us.saturating_sub(self.seen.as_micros());
+        u128::from(us) * microsecond_ticks(self.rate) + u128::from(self.full_at_part)
+    }
+
+    /// Returns what a rate has refilled since the last charge, in its ticks.
+    #[inline]
+    fn refilled(&self, now: Timestamp, rate: Rate) -> u128 {
+        let us = now.as_micros().saturating_sub(self.seen.as_micros());
+        u128::from(us) * microsecond_ticks(rate)
     }
 }
 
 impl BucketRule {
     #[inline]
     pub(crate) fn admits(&self, state: Option<&BucketState>, now: Timestamp, cost: Cost) -> bool {
-        match state {
-            None => cost.get() <= self.capacity(),
-            Some(state) => self
-                .debt_allowing(state, cost)
-                .is_some_and(|most| state.debt(now) <= most),
-        }
+        let Some(rest) = self.capacity().checked_sub(cost.get()) else {
+            return false;
+        };
+        self.lacks(state, now) <= u128::from(rest) * token_ticks(self.rate())
     }
 
     /// Returns the first moment, not before `now`, at which `cost` fits if nobody spends.
@@ -105,24 +123,25 @@ impl BucketRule {
         now: Timestamp,
         cost: Cost,
     ) -> u64 {
-        let now_us = now.as_micros();
-        let Some(state) = state.filter(|_| !self.admits(state, now, cost)) else {
-            return now_us;
-        };
-        let spare = self
-            .debt_allowing(state, cost)
-            .and_then(|most| most.checked_sub(state.full_at_part.into()));
-        match spare {
-            Some(spare) => state
-                .full_at_us
-                .saturating_sub(to_u64(spare / u128::from(state.rate.units()))),
-            None => state.full_at_us + 1,
+        match state {
+            Some(state) if !self.admits(Some(state), now, cost) => {
+                let rest = self.capacity().saturating_sub(cost.get());
+                self.lacks_at_most_from_us(state, rest)
+            }
+            _ => now.as_micros(),
         }
+    }
+
+    /// Returns the first moment at which the bucket is full.
+    #[inline]
+    pub(crate) fn full_at_us(&self, state: &BucketState) -> u64 {
+        self.lacks_at_most_from_us(state, 0)
     }
 
     /// Returns the bucket after `cost` was spent from it.
     ///
-    /// A bucket that was charged at another rate keeps the tokens it lacks, rounded up to whole ones.
+    /// All that was missing is written on, though it may be more than this bucket holds: another release may still run with
+    /// the plan that it was charged under.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -131,52 +150,99 @@ impl BucketRule {
         cost: Cost,
     ) -> BucketState {
         let rate = self.rate();
-        let (seen, debt) = match state {
+        let (seen, debt) = match in_force(state, now) {
             None => (now, 0),
-            Some(state) if state.rate == rate => (now.max(state.seen), state.debt(now)),
             Some(state) => {
-                let missing = state.debt(now).div_ceil(token_ticks(state.rate));
-                (now.max(state.seen), missing * token_ticks(rate))
+                let seen = now.max(state.seen);
+                let refilled = state.refilled(seen, rate);
+                (seen, self.debt(state).saturating_sub(refilled))
             }
         };
-        full_after(
-            seen,
-            debt + u128::from(cost.get()) * token_ticks(rate),
-            rate,
-        )
+        let debt = debt + u128::from(cost.get()) * token_ticks(rate);
+        full_after(seen, debt.min(max_debt(rate)), rate)
     }
 
     /// Returns the whole tokens in the bucket.
     #[inline]
     pub(crate) fn remaining(&self, state: Option<&BucketState>, now: Timestamp) -> u32 {
-        let Some(state) = state else {
-            return self.capacity();
-        };
-        let (whole, rest) = div_rem(state.debt(now), state.rate.period_us());
+        let (whole, rest) = div_rem(self.lacks(state, now), PARTS * self.rate().period_us());
         let missing = whole.saturating_add(u64::from(rest > 0));
         self.capacity()
             .saturating_sub(u32::try_from(missing).unwrap_or(u32::MAX))
     }
 
-    /// Returns the most debt that leaves room for `cost`, in ticks of the rate that the bucket refills at.
+    /// Returns what is missing at `now`, in ticks of the rate of this plan.
+    ///
+    /// If more was missing at the last charge than the bucket holds, it was empty then.
     #[inline]
-    fn debt_allowing(&self, state: &BucketState, cost: Cost) -> Option<u128> {
-        let rest = self.capacity().checked_sub(cost.get())?;
-        Some(u128::from(rest) * token_ticks(state.rate))
+    fn lacks(&self, state: Option<&BucketState>, now: Timestamp) -> u128 {
+        in_force(state, now).map_or(0, |state| {
+            let refilled = state.refilled(now, self.rate());
+            self.debt(state).min(self.size()).saturating_sub(refilled)
+        })
+    }
+
+    /// Returns the first moment at which at most `missing` tokens are missing: by this plan's refill, or because the state
+    /// has run out.
+    #[inline]
+    fn lacks_at_most_from_us(&self, state: &BucketState, missing: u32) -> u64 {
+        let allowed = u128::from(missing) * token_ticks(self.rate());
+        let lacks = self.debt(state).min(self.size());
+        let too_much = lacks.saturating_sub(allowed);
+        let (us, rest) = div_rem(too_much, PARTS * u64::from(self.rate().units()));
+        let moment_us = state.seen.as_micros().saturating_add(us);
+        moment_us
+            .saturating_add(u64::from(rest > 0))
+            .min(state.expires_at_us())
+    }
+
+    /// Returns what was missing at the last charge, in ticks of the rate of this plan.
+    #[inline]
+    fn debt(&self, state: &BucketState) -> u128 {
+        if state.rate == self.rate() {
+            return state.debt();
+        }
+        let parts = state.debt().div_ceil(state.rate.period_us().into());
+        let parts = parts.min(u128::from(PARTS) * u128::from(MAX_UNITS));
+        (parts * u128::from(self.rate().period_us())).min(max_debt(self.rate()))
+    }
+
+    /// Returns all tokens that the bucket holds, in ticks.
+    #[inline]
+    fn size(&self) -> u128 {
+        u128::from(self.capacity()) * token_ticks(self.rate())
     }
 }
 
+/// Returns the state unless it has run out under the plan that left it: then it is as good as none, as a store that frees
+/// it in time has none.
+#[inline]
+fn in_force(state: Option<&BucketState>, now: Timestamp) -> Option<&BucketState> {
+    state.filter(|state| state.expires_at_us() > now.as_micros())
+}
+
+#[inline]
 fn token_ticks(rate: Rate) -> u128 {
-    u128::from(rate.period_us())
+    (PARTS * rate.period_us()).into()
+}
+
+#[inline]
+fn microsecond_ticks(rate: Rate) -> u128 {
+    (PARTS * u64::from(rate.units())).into()
+}
+
+#[inline]
+fn max_debt(rate: Rate) -> u128 {
+    u128::from(MAX_DEBT_US) * microsecond_ticks(rate)
 }
 
 #[inline]
 fn full_after(seen: Timestamp, debt: u128, rate: Rate) -> BucketState {
-    let (wait_us, part) = div_rem(debt, rate.units().into());
+    let (wait_us, part) = div_rem(debt, PARTS * u64::from(rate.units()));
     BucketState {
         seen,
         full_at_us: seen.as_micros().saturating_add(wait_us),
-        full_at_part: u32::try_from(part).unwrap_or(0),
+        full_at_part: part,
         rate,
     }
 }

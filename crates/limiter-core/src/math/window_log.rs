@@ -1,27 +1,32 @@
-//! What sliding and suppressing windows remember: sub-buckets of units, and when each leaves.
+//! What sliding and suppressing windows remember: sub-buckets of units, and when they came.
 
+use super::ChargePart;
 use crate::limit::{MAX_SUB_BUCKETS, WindowRule};
 use crate::{Cost, Timestamp};
 
-/// A log of sub-buckets, the one that leaves first in front.
+/// A log of sub-buckets, the oldest in front.
 ///
-/// Each unit leaves when it was told to as it was spent. Should the plan get another window, units that are there keep
-/// their moment, but with the next spend none stays longer than one new window.
+/// Units leave a window after they came, whatever the window was then. They are kept for the longest window of all plans
+/// that have added to the log, so that two releases with different plans see what the other one admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowLog {
     seen: Timestamp,
     newest_began: Timestamp,
+    kept_us: u64,
     sub_buckets: Vec<SubBucket>,
 }
 
 /// Units that leave together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubBucket {
-    /// The microsecond since the epoch at which the units leave: one window after the last of them was spent.
-    pub leaves_at_us: u64,
+    /// The microsecond since the epoch at which the last of the units came. They all leave one window after it.
+    pub came_at_us: u64,
     /// How many units there are.
     pub units: u32,
 }
+
+/// Sub-buckets that have left the window of the plan that adds are joined, so that at most so many stay for longer windows.
+const JOINED_PER_LOG: u64 = 32;
 
 impl WindowLog {
     /// Puts a log together again from what a store kept.
@@ -31,15 +36,19 @@ impl WindowLog {
     pub fn from_parts(
         seen: Timestamp,
         newest_began: Timestamp,
+        kept_us: u64,
         sub_buckets: Vec<SubBucket>,
     ) -> Option<Self> {
-        let in_order = sub_buckets.is_sorted_by_key(|sub| sub.leaves_at_us);
+        let in_order = sub_buckets.is_sorted_by_key(|sub| sub.came_at_us);
+        let newest_us = sub_buckets.last().map_or(0, |sub| sub.came_at_us);
         let sound = in_order
             && newest_began <= seen
-            && sub_buckets.iter().all(|sub| sub.leaves_at_us < 1 << 53);
+            && newest_us <= seen.as_micros()
+            && (1..1 << 46).contains(&kept_us);
         sound.then_some(Self {
             seen,
             newest_began,
+            kept_us,
             sub_buckets,
         })
     }
@@ -56,104 +65,102 @@ impl WindowLog {
         self.newest_began
     }
 
-    /// Returns the sub-buckets, the one that leaves first in front.
+    /// Returns for how many microseconds units are kept: the longest window of the plans that added to the log.
+    #[must_use]
+    pub const fn kept_us(&self) -> u64 {
+        self.kept_us
+    }
+
+    /// Returns the sub-buckets, the oldest in front.
     #[must_use]
     pub fn sub_buckets(&self) -> &[SubBucket] {
         &self.sub_buckets
     }
 
-    /// Returns the moment at which the last unit leaves: from then on the log means nothing.
+    /// Returns the moment from which on the log means nothing.
     pub(crate) fn expires_at_us(&self) -> u64 {
-        self.sub_buckets.last().map_or(0, |sub| sub.leaves_at_us)
+        self.empty_from_us(self.kept_us)
     }
 
-    /// Returns the units that are there at `now`.
-    pub(crate) fn units(&self, now: Timestamp) -> u64 {
-        self.units_beyond(now.max(self.seen).as_micros())
+    /// Returns the moment at which the last unit leaves a window.
+    pub(crate) fn empty_from_us(&self, window_us: u64) -> u64 {
+        let newest = self.sub_buckets.last();
+        newest.map_or(0, |sub| sub.came_at_us + window_us.min(self.kept_us))
     }
 
-    /// Returns the units that leave after `moment_us`.
-    pub(crate) fn units_beyond(&self, moment_us: u64) -> u64 {
-        self.sub_buckets
-            .iter()
-            .rev()
-            .take_while(|sub| sub.leaves_at_us > moment_us)
-            .map(|sub| u64::from(sub.units))
-            .sum()
+    /// Returns the sub-buckets in a window that ends at `now`; none if the log has run out.
+    pub(super) fn in_window(&self, window_us: u64, now: Timestamp) -> &[SubBucket] {
+        let now_us = now.max(self.seen).as_micros();
+        let there = if self.expires_at_us() > now.as_micros() {
+            let left = |sub: &SubBucket| sub.came_at_us + window_us <= now_us;
+            self.sub_buckets
+                .get(self.sub_buckets.partition_point(left)..)
+        } else {
+            None
+        };
+        there.unwrap_or_default()
     }
 
-    /// Returns the first moment, not before `now`, at which at most `most` units are left.
-    pub(crate) fn falls_to_us(&self, most: u64, now: Timestamp) -> u64 {
-        let mut units = self.units(now);
+    /// Returns the units in a window that ends at `now`.
+    pub(crate) fn units(&self, window_us: u64, now: Timestamp) -> u64 {
+        let there = self.in_window(window_us, now).iter();
+        there.map(|sub| u64::from(sub.units)).sum()
+    }
+
+    /// Returns the first moment, not before `now`, at which at most `most` units are left in a window.
+    pub(crate) fn falls_to_us(&self, window_us: u64, most: u64, now: Timestamp) -> u64 {
+        let mut units = self.units(window_us, now);
         if units <= most {
             return now.as_micros();
         }
-        let live_from = self.seen.max(now).as_micros();
-        for sub in self
-            .sub_buckets
-            .iter()
-            .filter(|sub| sub.leaves_at_us > live_from)
-        {
+        let empty_from_us = self.empty_from_us(window_us);
+        for sub in self.in_window(window_us, now) {
             units -= u64::from(sub.units);
             if units <= most {
-                return sub.leaves_at_us;
+                return empty_from_us.min(sub.came_at_us + window_us);
             }
         }
-        self.expires_at_us()
+        empty_from_us
     }
 
     /// Returns the log (a new one for `None`) after `cost` came at `now`.
     pub(crate) fn add(log: Option<Self>, rule: &WindowRule, now: Timestamp, cost: Cost) -> Self {
-        let mut log = log.unwrap_or(Self {
+        let in_force = log.filter(|log| log.expires_at_us() > now.as_micros());
+        let mut log = in_force.unwrap_or(Self {
             seen: now,
             newest_began: now,
+            kept_us: rule.window_us(),
             sub_buckets: Vec::new(),
         });
         log.seen = log.seen.max(now);
-        let leaves_at_us = log.seen.as_micros() + rule.window_us();
-        log.drop_left();
-        for sub in log
-            .sub_buckets
-            .iter_mut()
-            .rev()
-            .take_while(|sub| sub.leaves_at_us > leaves_at_us)
-        {
-            sub.leaves_at_us = leaves_at_us;
-        }
-        let age_us = log.seen.as_micros() - log.newest_began.as_micros();
-        let joins = age_us < rule.granularity_us();
-        if let Some(newest) = log.sub_buckets.last_mut().filter(|_| joins) {
-            newest.units = newest.units.saturating_add(cost.get());
-            newest.leaves_at_us = leaves_at_us;
-        } else {
-            log.make_room();
-            log.newest_began = log.seen;
-            log.sub_buckets.push(SubBucket {
-                leaves_at_us,
-                units: cost.get(),
-            });
-        }
+        log.kept_us = log.kept_us.max(rule.window_us());
+        log.drop_outlived();
+        log.join_left(rule.window_us());
+        log.push(rule, cost.get());
         log
     }
 
-    /// Returns the log after `cost` was given back, or `None` if nothing is left in it.
+    /// Returns the log after `part` was given back, or `None` if nothing is left in it.
     ///
-    /// The units that would leave first are given back: what is left then leaves no sooner than what was truly spent.
-    pub(crate) fn refund(mut self, now: Timestamp, cost: Cost) -> Option<Self> {
-        self.seen = self.seen.max(now);
-        self.drop_left();
-        let mut rest = cost.get();
-        for sub in &mut self.sub_buckets {
-            let given = sub.units.min(rest);
-            sub.units -= given;
-            rest -= given;
+    /// The units are taken out of the sub-bucket that they are in, so that all others leave as they would have. Once a whole
+    /// window has passed since the charge, they have left, or are held back for less than a granularity: nothing is given back.
+    pub(super) fn refund(
+        mut self,
+        rule: &WindowRule,
+        now: Timestamp,
+        part: ChargePart,
+    ) -> Option<Self> {
+        let charged_at_us = part.charged_at.as_micros();
+        if charged_at_us + rule.window_us() <= now.max(self.seen).as_micros() {
+            return Some(self);
         }
-        self.sub_buckets.retain(|sub| sub.units > 0);
+        let earlier = |sub: &SubBucket| sub.came_at_us < charged_at_us;
+        self.take(self.sub_buckets.partition_point(earlier), part.units, rule);
         (!self.sub_buckets.is_empty()).then_some(self)
     }
 
-    /// Makes room for one more sub-bucket. Where a changed plan has left too many, the two that leave first become one, which
-    /// leaves with the second.
+    /// Makes room for one more sub-bucket. Where changed plans have left too many, the two oldest become one, which leaves with the
+    /// second.
     fn make_room(&mut self) {
         if self.sub_buckets.len() > usize::from(MAX_SUB_BUCKETS) {
             let first = self.sub_buckets.remove(0);
@@ -163,13 +170,68 @@ impl WindowLog {
         }
     }
 
-    fn drop_left(&mut self) {
-        let now_us = self.seen.as_micros();
-        let left = self
+    /// Takes units out of a sub-bucket, if it is there.
+    ///
+    /// When the newest one is emptied, the one before it is the newest. When that began is not known any more: it is taken to
+    /// have been as early as can be, so that what comes next does not share it, and holds none of its units back.
+    fn take(&mut self, nth: usize, units: u32, rule: &WindowRule) {
+        let Some(sub) = self.sub_buckets.get_mut(nth) else {
+            return;
+        };
+        sub.units = sub.units.saturating_sub(units);
+        if sub.units > 0 {
+            return;
+        }
+        self.sub_buckets.remove(nth);
+        if let Some(newest) = self
             .sub_buckets
-            .iter()
-            .take_while(|sub| sub.leaves_at_us <= now_us)
-            .count();
-        self.sub_buckets.drain(..left);
+            .last()
+            .filter(|_| nth == self.sub_buckets.len())
+        {
+            let after_its_last_us = newest.came_at_us + 1;
+            let began_us = after_its_last_us.min(self.newest_began.as_micros());
+            let began_us = began_us.saturating_sub(rule.granularity_us());
+            self.newest_began = Timestamp::from_micros(began_us).unwrap_or(self.newest_began);
+        }
+    }
+
+    /// Puts units into the newest sub-bucket, or into one of their own.
+    fn push(&mut self, rule: &WindowRule, units: u32) {
+        let now_us = self.seen.as_micros();
+        let joins = now_us - self.newest_began.as_micros() < rule.granularity_us();
+        let newest = self.sub_buckets.last_mut();
+        let newest = newest.filter(|newest| joins && newest.came_at_us + rule.window_us() > now_us);
+        if let Some(newest) = newest {
+            newest.units = newest.units.saturating_add(units);
+            newest.came_at_us = now_us;
+        } else {
+            self.make_room();
+            self.newest_began = self.seen;
+            self.sub_buckets.push(SubBucket {
+                came_at_us: now_us,
+                units,
+            });
+        }
+    }
+
+    fn drop_outlived(&mut self) {
+        let now_us = self.seen.as_micros();
+        let outlived = |sub: &SubBucket| sub.came_at_us + self.kept_us <= now_us;
+        let outlived = self.sub_buckets.partition_point(outlived);
+        self.sub_buckets.drain(..outlived);
+    }
+
+    /// Joins sub-buckets that have left a window and came in the same part of the time that units are kept for.
+    fn join_left(&mut self, window_us: u64) {
+        let (now_us, part_us) = (self.seen.as_micros(), self.kept_us / JOINED_PER_LOG + 1);
+        self.sub_buckets.dedup_by(|next, joined| {
+            let joins = next.came_at_us + window_us <= now_us
+                && next.came_at_us / part_us == joined.came_at_us / part_us;
+            if joins {
+                joined.came_at_us = next.came_at_us;
+                joined.units = joined.units.saturating_add(next.units);
+            }
+            joins
+        });
     }
 }

@@ -40,7 +40,8 @@ pub trait Observer: Send + Sync {
     /// Sees the decision of one `check`.
     fn decided(&self, decision: &Decision);
 
-    /// Sees a failure of the store that the failure policy then answered for.
+    /// Sees each failure of a store: of the shared one, and of the local one that stands in for it. Its class is
+    /// [`StoreError::kind`], fit for the label of a metric: `unavailable`, `overloaded`, `full` or `misconfigured`.
     fn store_failed(&self, error: &StoreError);
 
     /// Sees a circuit breaker change its state.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{CheckError, Cost, Decision, Key, PlanName};
+use crate::{CheckError, Cost, Decision, Key, PlanName, Receipt};
 
 /// Decides requests under named plans.
 ///
-/// A denial is a value. An error is the caller's own mistake, or (for `peek`, `refund` and `reset`, which no policy can
-/// answer for) a store that failed.
+/// A denial is a value. An error is the caller's own mistake, a store that is set up wrongly, or (for `peek`, `refund` and `reset`,
+/// which no policy can answer for) a store that failed.
 ///
 /// # Cancel safety
 /// A dropped call may still take effect, once.
@@ -24,9 +24,11 @@ use crate::{CheckError, Cost, Decision, Key, PlanName};
 /// let limiter: Arc<dyn RateLimiter> = Arc::new(DefaultRateLimiter::new(Arc::new(plans), Arc::new(ModelStore::new())));
 /// let (ada, gold) = (Key::new("ada")?, [PlanName::new("gold")?]);
 /// # block_on(async {
-/// assert!(limiter.check(&ada, &gold, Cost::new(2)?).await?.is_allowed());
+/// let mut decision = limiter.check(&ada, &gold, Cost::new(2)?).await?;
+/// assert!(decision.is_allowed());
 /// assert_eq!(limiter.peek(&ada, &gold, Cost::ONE).await?.retry_after(), Some(Duration::from_secs(1)));
-/// assert_eq!(limiter.refund(&ada, &gold, Cost::ONE).await?.plans()[0].remaining, 1);
+/// let mut receipt = decision.take_receipt().ok_or("denied")?;
+/// assert_eq!(limiter.refund(&mut receipt, Cost::ONE).await?.plans()[0].remaining, 1);
 /// limiter.reset(&ada, &gold).await?;
 /// assert!(limiter.check(&ada, &gold, Cost::new(2)?).await?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -37,8 +39,8 @@ pub trait RateLimiter: Send + Sync {
     /// Spends `cost` under `key` if every enforced one of `plans` allows it.
     ///
     /// # Errors
-    /// [`CheckError`] for an unknown plan or a call that can never be answered. A store that fails is no error here: the
-    /// failure policy decides.
+    /// [`CheckError`] for an unknown plan, a call that can never be answered, or a store that is set up wrongly. A store that is away
+    /// is no error here: the failure policy decides.
     ///
     /// # Cancel safety
     /// A dropped call may still have spent `cost`; it never spends twice.
@@ -105,19 +107,18 @@ pub trait RateLimiter: Send + Sync {
     async fn peek(&self, key: &Key, plans: &[PlanName], cost: Cost)
     -> Result<Decision, CheckError>;
 
-    /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
+    /// Gives `units` of a charge back, to the store that made it, and says how the plans then stand for a request of one unit.
+    ///
+    /// Only what this very charge still takes up is given back: nothing of what a bucket has refilled since, and nothing of a
+    /// window that has passed. Refunds add up, in the receipt, to at most what was charged.
     ///
     /// # Errors
-    /// [`CheckError`], also if the store failed.
+    /// [`CheckError`]: more is asked for than is left of the receipt, a plan is no longer registered, or the store failed. If
+    /// the store may have given the units back, they are gone from the receipt.
     ///
     /// # Cancel safety
-    /// A dropped call may still have given `cost` back, once.
-    async fn refund(
-        &self,
-        key: &Key,
-        plans: &[PlanName],
-        cost: Cost,
-    ) -> Result<Decision, CheckError>;
+    /// A dropped call may still have given `units` back, once. They are gone from the receipt.
+    async fn refund(&self, receipt: &mut Receipt, units: Cost) -> Result<Decision, CheckError>;
 
     /// Forgets what `key` spent under each of `plans`.
     ///
@@ -138,7 +139,7 @@ mockall::mock! {
     impl RateLimiter for RateLimiter {
         async fn check(&self, key: &Key, plans: &[PlanName], cost: Cost) -> Result<Decision, CheckError>;
         async fn peek(&self, key: &Key, plans: &[PlanName], cost: Cost) -> Result<Decision, CheckError>;
-        async fn refund(&self, key: &Key, plans: &[PlanName], cost: Cost) -> Result<Decision, CheckError>;
+        async fn refund(&self, receipt: &mut Receipt, units: Cost) -> Result<Decision, CheckError>;
         async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError>;
     }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Cost, InProcessRepository, Key, Plan, StoreError, Verdict};
+use crate::{Cost, InProcessRepository, Key, Plan, Refund, StoreError, Verdict};
 
 /// Keeps limiter state where every node that shares it can reach it.
 ///
@@ -12,15 +12,18 @@ use crate::{Cost, InProcessRepository, Key, Plan, StoreError, Verdict};
 /// - A denied call MUST leave the state as it was, but for what a suppressing window observes.
 /// - Expiry only frees memory: an entry that outlives its time to live MUST NOT change an answer. Nothing of an idle key
 ///   stays behind.
-/// - The answer carries one [`PlanVerdict`](crate::PlanVerdict) for each plan, in order. No second read is needed.
+/// - The answer carries one [`PlanVerdict`](crate::PlanVerdict) for each plan, in order, with the moment of the charge. No
+///   second read is needed.
 /// - A call MUST answer or fail before its deadline, whatever the store does. [`DeadlineRepository`](crate::DeadlineRepository)
 ///   sees to it for a store whose client may hang.
 /// - A call that may have run MUST NOT be tried again by the store; its error says [`Charge::Possible`](crate::Charge).
 /// - Time comes from one clock that all callers share. When it steps back, it counts as standing still.
 /// - A plan with other numbers under the same name keeps what was spent; one of another algorithm starts afresh and says
 ///   so in [`PlanVerdict::restarted`](crate::PlanVerdict::restarted).
-/// - A call that [`check_request`](crate::check_request) refuses MUST fail with [`StoreError::Request`] and change
-///   nothing.
+/// - What is given back MUST be units of the charge that the [`Refund`] names: never more than was charged, and nothing that
+///   others spent. A plan that it says was not charged gets nothing back.
+/// - A call that [`check_request`](crate::check_request) or [`check_refund`](crate::check_refund) refuses MUST fail with
+///   [`StoreError::Request`] and change nothing.
 ///
 /// No law can look at what a store writes, but this belongs to the contract, too: a store that is shared MUST write at most 4 KB
 /// for each plan of a call, names included, however hard a key is hammered; for a denied call nothing, but for what a suppressing
@@ -53,14 +56,28 @@ pub trait RateLimiterRepository: Send + Sync {
     /// Nothing is changed.
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
 
-    /// Gives `cost` back under each of `plans`, at most what is spent, and says how they stand.
+    /// Gives units of one charge back under each of `plans` that it was made under, and says how they then stand for a request
+    /// of one unit.
+    ///
+    /// - A token bucket gets back at most what is left of the charge: less what was given back before, and less what was
+    ///   refilled since.
+    /// - A sliding or suppressing window gets back units of the sub-bucket that the charge is in; none once a whole window has
+    ///   passed since the charge.
+    /// - A fixed window gets them back only while it is the window that was charged.
+    ///
+    /// Nothing that others spent is ever freed, but for what was spent after a [`reset`](Self::reset) that came in between.
     ///
     /// # Errors
-    /// [`StoreError`] if the store gave no verdict; it says whether the cost may have been given back.
+    /// [`StoreError`] if the store gave no verdict; it says whether the units may have been given back.
     ///
     /// # Cancel safety
-    /// A dropped call may still have given `cost` back, once.
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+    /// A dropped call may still have given the units back, once.
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError>;
 
     /// Forgets what `key` spent under each of `plans`.
     ///
@@ -88,7 +105,7 @@ mockall::mock! {
     impl RateLimiterRepository for RateLimiterRepository {
         async fn try_acquire(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
         async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
-        async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError>;
+        async fn refund(&self, key: &Key, plans: &[Plan], refund: &Refund) -> Result<Verdict, StoreError>;
         async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError>;
     }
 }

@@ -7,7 +7,7 @@ use limiter_core::mock::MockObserver;
 use limiter_core::{
     CheckError, CircuitBreaker, Cost, DeadlineRepository, DefaultRateLimiter, FailurePolicy,
     FallbackRepository, InProcessRepository, InvalidRequest, Key, Outcome, Plan, RateLimiter,
-    RateLimiterRepository, Source, StoreError, Verdict,
+    RateLimiterRepository, Refund, Source, StoreError, Verdict,
 };
 use limiter_testkit::{ManualClock, ManualRandom, ManualTimer, block_on};
 
@@ -36,7 +36,7 @@ impl RateLimiterRepository for AtOnce {
         unreachable!("nobody looks")
     }
 
-    async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
         unreachable!("nothing is given back")
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use limiter_core::mock::{MockObserver, MockRandomSource, MockRateLimiterRepository};
 use limiter_core::{
     BreakerMode, BreakerSettings, BreakerState, CircuitBreaker, Clock, Cost, Key, Plan,
-    RateLimiterRepository, StoreError, Timestamp, Verdict,
+    RateLimiterRepository, Refund, StoreError, Timestamp, Verdict,
 };
 
 use crate::{admits, answering, failing, key, outage, verdict};
@@ -59,8 +59,16 @@ async fn an_open_breaker_sends_nothing_and_says_that_nothing_was_charged() {
         .withf(|state| *state == BreakerState::Open)
         .times(1)
         .return_const(());
-    let breaker = CircuitBreaker::new(Arc::new(store), Arc::new(TestClock::new()), no_jitter())
-        .with_observer(Arc::new(observer));
+    let second = Duration::from_secs(1);
+    let settings = BreakerSettings::new().with_open_for(second, second);
+    let breaker = CircuitBreaker::with_settings(
+        Arc::new(store),
+        Arc::new(TestClock::new()),
+        no_jitter(),
+        settings,
+    )
+    .unwrap()
+    .with_observer(Arc::new(observer));
     for _ in 0..20 {
         assert!(call(&breaker).await.unwrap_err().may_have_charged());
     }
@@ -114,7 +122,7 @@ impl RateLimiterRepository for Hanging {
         std::future::pending().await
     }
 
-    async fn refund(&self, _: &Key, _: &[Plan], _: Cost) -> Result<Verdict, StoreError> {
+    async fn refund(&self, _: &Key, _: &[Plan], _: &Refund) -> Result<Verdict, StoreError> {
         std::future::pending().await
     }
 
@@ -155,7 +163,7 @@ async fn calls_that_were_given_up_count_only_if_they_had_been_slow() {
         BreakerState::Closed,
         "callers may change their minds"
     );
-    for _ in 0..20 {
+    for _ in 0..10 {
         give_up_after(&breaker, &clock, 30).await;
     }
     assert_eq!(

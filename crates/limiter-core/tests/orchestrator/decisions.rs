@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use limiter_core::mock::MockRateLimiterRepository;
 use limiter_core::{
-    CheckError, Cost, DefaultRateLimiter, InvalidRequest, RateLimiter, Reason, Source,
+    CheckError, Cost, Decision, DefaultRateLimiter, InMemoryPlanRegistry, InvalidRequest, Plan,
+    RateLimiter, Reason, Source,
 };
+use limiter_testkit::{ModelStore, StoreUnderTest};
 
 use crate::{admits, answering, denies, failing, key, names, registry, verdict};
 
@@ -59,6 +61,76 @@ async fn a_shadow_plan_is_never_named_as_the_one_that_denied() {
         decision
             .to_string()
             .ends_with("trial: 0 of 5 left (shadow, would deny)")
+    );
+}
+
+/// Asks `limiter` for `chain`, of plans whose limits are named, until it denies.
+async fn denied(limits: &[(&str, &str, bool)], asks: u32) -> Decision {
+    let plan = |(name, limit, shadow): &(&str, &str, bool)| {
+        let plan = Plan::new(*name, *limit).unwrap();
+        if *shadow { plan.in_shadow() } else { plan }
+    };
+    let plans: Vec<_> = limits.iter().map(plan).collect();
+    let names: Vec<_> = plans.iter().map(|plan| plan.name().clone()).collect();
+    let registry = Arc::new(InMemoryPlanRegistry::new(plans).unwrap());
+    let store = ModelStore::new();
+    let random = store.random();
+    let limiter = DefaultRateLimiter::new(registry, Arc::new(store));
+    random.set(u64::MAX);
+    for _ in 1..asks {
+        let _ = limiter.check(&key(), &names, Cost::ONE).await.unwrap();
+    }
+    random.set(0);
+    limiter.check(&key(), &names, Cost::ONE).await.unwrap()
+}
+
+/// What was drawn under a trial is not why a request was denied.
+#[tokio::test]
+async fn a_shadow_plan_that_drew_lots_is_not_the_reason() {
+    let trial = ("trial", "suppressing 1/h hard 100", true);
+    let decision = denied(&[("gold", "fixed 2/h", false), trial], 3).await;
+    assert_eq!(decision.reason(), Reason::LimitExceeded);
+    assert_eq!(decision.denial().unwrap().plan.as_str(), "gold");
+
+    let lots = ("lots", "suppressing 1/h hard 100", false);
+    assert_eq!(denied(&[lots], 3).await.reason(), Reason::Suppressed);
+    let exhausted = denied(&[lots, ("gold", "fixed 2/h", false)], 3).await;
+    assert_eq!(exhausted.reason(), Reason::LimitExceeded);
+}
+
+/// The plan that is named is the one that the wait is for, also if it let this request pass by luck.
+#[tokio::test]
+async fn a_wait_and_the_plan_that_is_named_belong_together() {
+    let mut lucky = admits(0);
+    (lucky.retry_after, lucky.free_after_wait) = (Duration::from_secs(9), 4);
+    for plans in [[lucky, denies(100, 1)], [denies(100, 1), lucky]] {
+        let store = answering(verdict(false, &plans));
+        let limiter = DefaultRateLimiter::new(registry(), store);
+        let decision = limiter
+            .check(&key(), &names(&["gold", "daily"]), Cost::ONE)
+            .await
+            .unwrap();
+        let denial = decision.denial().unwrap();
+        let named = decision
+            .plans()
+            .iter()
+            .find(|plan| *plan.plan.name() == denial.plan);
+        assert_eq!(denial.retry_after, named.unwrap().retry_after);
+        assert_eq!(
+            (denial.retry_after, denial.free_after_wait),
+            (Duration::from_secs(9), 4)
+        );
+    }
+    let store = answering(verdict(false, &[admits(3), denies(0, 1)]));
+    let limiter = DefaultRateLimiter::new(registry(), store);
+    let decision = limiter
+        .check(&key(), &names(&["gold", "daily"]), Cost::ONE)
+        .await
+        .unwrap();
+    assert_eq!(
+        decision.denial().unwrap().plan.as_str(),
+        "daily",
+        "rather one that denied"
     );
 }
 

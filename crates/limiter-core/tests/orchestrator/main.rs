@@ -10,6 +10,7 @@ mod breaker;
 mod decisions;
 mod detached;
 mod fallback;
+mod receipts;
 mod store_failures;
 
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use std::time::Duration;
 
 use limiter_core::mock::MockRateLimiterRepository;
 use limiter_core::{
-    Charge, InMemoryPlanRegistry, Key, LocalStore, Plan, PlanName, PlanVerdict,
-    RateLimiterRepository, Share, Source, StoreError, Verdict,
+    Charge, Cost, DefaultRateLimiter, InMemoryPlanRegistry, Key, LocalStore, Plan, PlanName,
+    PlanVerdict, RateLimiter, RateLimiterRepository, Receipt, Share, Source, StoreError, Timestamp,
+    Verdict,
 };
 
 fn key() -> Key {
@@ -61,6 +63,21 @@ fn admits(remaining: u32) -> PlanVerdict {
         remaining,
         ..PlanVerdict::default()
     }
+}
+
+/// What a store says of a plan that it charged at `at`.
+fn charged(remaining: u32, at: Timestamp) -> PlanVerdict {
+    PlanVerdict {
+        charged_at: Some(at),
+        ..admits(remaining)
+    }
+}
+
+/// The receipt for what a limiter charges the user now.
+async fn receipt(limiter: &DefaultRateLimiter, plans: &[&str], cost: u32) -> Option<Receipt> {
+    let cost = Cost::new(cost).unwrap();
+    let decision = limiter.check(&key(), &names(plans), cost).await;
+    decision.unwrap().take_receipt()
 }
 
 fn denies(wait_ms: u64, free_after_wait: u32) -> PlanVerdict {

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use limiter_core::math::{self, Draw, State};
-use limiter_core::{Cost, Limit, Plan, Timestamp, Verdict};
+use limiter_core::{Cost, Limit, Plan, Refund, Timestamp, Verdict};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -141,8 +141,8 @@ impl Desk {
         math::peek(&self.plans, &self.states, self.now, cost)
     }
 
-    pub(crate) fn refund(&mut self, cost: Cost) -> Verdict {
-        math::refund(&self.plans, &mut self.states, self.now, cost)
+    pub(crate) fn refund(&mut self, refund: &Refund) -> Verdict {
+        math::refund(&self.plans, &mut self.states, self.now, refund)
     }
 
     /// Returns the same desk `later`.

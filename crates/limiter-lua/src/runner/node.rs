@@ -31,8 +31,9 @@ impl Node {
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
+        let port = port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))?;
         let in_brackets = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-        Some(Self::new(in_brackets.unwrap_or(host), port.parse().ok()?))
+        Some(Self::new(in_brackets.unwrap_or(host), port))
     }
 
     /// Returns the host.
@@ -82,7 +83,7 @@ mod tests {
         ] {
             assert_eq!(Node::read(text), Some(Node::new(host, port)), "{text}");
         }
-        for text in ["", "host", "host:", "host:port", "host:65536"] {
+        for text in ["", "host", "host:", "host:port", "host:65536", "host:+1"] {
             assert_eq!(Node::read(text), None, "{text}");
         }
         let own = Node::new("", 7000).or_host("10.0.0.1");

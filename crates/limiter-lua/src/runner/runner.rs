@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use limiter_core::math::Draw;
 use limiter_core::{
-    AbuseVerdict, Cost, Key, Limit, Plan, StoreError, Timestamp, Verdict, check_request,
+    AbuseVerdict, Cost, Key, Limit, Plan, Refund, StoreError, Timestamp, Verdict, check_request,
 };
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout};
@@ -105,7 +105,7 @@ impl<D: Driver> Runner<D> {
         self.run(&call).await
     }
 
-    /// Gives `cost` back under each of `plans`.
+    /// Gives units of one charge back under each of `plans`.
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no usable answer in time.
@@ -113,9 +113,9 @@ impl<D: Driver> Runner<D> {
         &self,
         key: &Key,
         plans: &[Plan],
-        cost: Cost,
+        refund: &Refund,
     ) -> Result<Verdict, StoreError> {
-        let call = self.timed(Call::refund(self.layout(), key, plans, cost)?);
+        let call = self.timed(Call::refund(self.layout(), key, plans, refund)?);
         self.run(&call).await
     }
 

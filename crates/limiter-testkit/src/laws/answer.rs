@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::Source;
 use limiter_core::math::Suppression;
+use limiter_core::{Refund, Source};
 
-use super::probe::{Probe, key, only, plan};
+use super::probe::{Probe, cost, key, only, plan};
 use crate::StoreUnderTest;
 
 /// Every call answers with one verdict for each plan, in the order in which they were named.
@@ -19,10 +19,16 @@ pub async fn answer_has_one_verdict_per_plan_in_order(sut: &impl StoreUnderTest)
         plan("e", "50/s"),
     ];
     for _ in 0..chain.len() {
+        let acquired = probe.acquire(&user, &chain, 2).await;
+        let refund = Refund::of(&acquired, cost(2));
         let answers = [
-            probe.acquire(&user, &chain, 2).await,
+            acquired,
             probe.peek(&user, &chain, 1).await,
-            probe.refund(&user, &chain, 2).await,
+            probe
+                .store
+                .refund(&user, &chain, &refund)
+                .await
+                .expect("refund gives a verdict"),
         ];
         for (answer, spent) in answers.iter().zip([2, 2, 0]) {
             assert_eq!(answer.source, Source::Store);

@@ -89,12 +89,18 @@ pub async fn calls_that_spend_nothing_leave_nothing_behind(sut: &impl StoreUnder
     let plans = each_algorithm(5);
     let chain = [plan("open", "10/min"), plan("tight", "1/min")];
     let _ = probe.peek(&key("peeked"), &plans, 1).await;
-    let _ = probe.refund(&key("refunded"), &plans, 1).await;
+    let mut elsewhere = probe.spend(&key("elsewhere"), &plans, 1).await;
+    let _ = probe
+        .refund(&key("refunded"), &plans, &mut elsewhere, 1)
+        .await;
+    probe.reset(&key("elsewhere"), &plans).await;
     probe.reset(&key("reset"), &plans).await;
     let refused = probe.store.try_acquire(&key("refused"), &[], cost(1)).await;
     assert!(refused.is_err());
-    probe.spend(&key("given back"), &plans, 2).await;
-    let _ = probe.refund(&key("given back"), &plans, 5).await;
+    let mut spent = probe.spend(&key("given back"), &plans, 2).await;
+    let _ = probe
+        .refund(&key("given back"), &plans, &mut spent, 2)
+        .await;
     probe.spend(&key("forgotten"), &plans, 2).await;
     probe.reset(&key("forgotten"), &plans).await;
     sut.forget_idle().await;

@@ -65,22 +65,64 @@ pub async fn plan_change_never_grants(sut: &impl StoreUnderTest) {
     }
 }
 
-/// A bucket refills at the rate under which it was charged until it is spent from again, and rounds against the spender.
-pub async fn changed_rate_counts_from_the_next_spend(sut: &impl StoreUnderTest) {
+/// What a bucket lacked at its last charge refills from then on at the rate that the plan has now.
+pub async fn changed_rate_counts_from_the_last_charge(sut: &impl StoreUnderTest) {
     let (probe, user) = (Probe::of(sut), key("user"));
     let slow = [plan("gold", "1/min burst 10")];
     let fast = [plan("gold", "1/s burst 10")];
     probe.spend(&user, &slow, 10).await;
-    probe.advance(Duration::from_secs(90));
-    assert_eq!(probe.free(&user, &fast[0]).await, 1);
+    probe.advance(Duration::from_secs(3));
+    assert_eq!(probe.free(&user, &slow[0]).await, 0);
+    assert_eq!(probe.free(&user, &fast[0]).await, 3);
     assert_eq!(
-        probe.peek(&user, &fast, 2).await.retry_after,
-        Duration::from_secs(30)
+        probe.peek(&user, &fast, 5).await.retry_after,
+        Duration::from_secs(2)
     );
-    assert_eq!(only(&probe.acquire(&user, &fast, 1).await).remaining, 0);
-    let denied = probe.acquire(&user, &fast, 1).await;
+    assert_eq!(only(&probe.acquire(&user, &fast, 1).await).remaining, 2);
+    let denied = probe.acquire(&user, &fast, 3).await;
     assert_eq!(denied.retry_after, Duration::from_secs(1));
-    assert_eq!(only(&denied).reset_after, Duration::from_secs(10));
+    assert_eq!(only(&denied).reset_after, Duration::from_secs(8));
+    assert_eq!(probe.free(&user, &slow[0]).await, 2);
+}
+
+/// A bucket that lacked more than it holds now was empty then. All that it lacked is remembered, for the sake of another
+/// release that may still have the larger plan.
+pub async fn changed_burst_keeps_the_whole_debt(sut: &impl StoreUnderTest) {
+    let (probe, user) = (Probe::of(sut), key("user"));
+    let large = [plan("gold", "1/s burst 100")];
+    let small = [plan("gold", "1/s burst 10")];
+    probe.spend(&user, &large, 100).await;
+    probe.advance(Duration::from_secs(4));
+    let spent = probe.acquire(&user, &small, 3).await;
+    assert_eq!((spent.admitted, only(&spent).remaining), (true, 0));
+    assert_eq!(only(&spent).reset_after, Duration::from_secs(10));
+    assert_eq!(probe.free(&user, &large[0]).await, 1);
+    probe.advance(Duration::from_secs(10));
+    assert_eq!(probe.free(&user, &small[0]).await, 10);
+    assert_eq!(probe.free(&user, &large[0]).await, 11);
+}
+
+/// What has run out under the plan that left it is no more, whether the store has freed it or not.
+pub async fn outlived_state_of_a_changed_plan_is_no_state(sut: &impl StoreUnderTest) {
+    for algorithm in ["bucket", "sliding", "suppressing", "fixed"] {
+        for forgets in [false, true] {
+            let (probe, user) = (Probe::of(sut), key(&format!("{algorithm} {forgets}")));
+            let short = [plan("gold", &format!("{algorithm} 10/s"))];
+            let long = [plan("gold", &format!("{algorithm} 10/24h"))];
+            probe.spend(&user, &short, 10).await;
+            let second = Duration::from_secs(1);
+            assert_eq!(probe.peek(&user, &long, 1).await.retry_after, second);
+            probe.advance(second - Duration::from_micros(1));
+            assert_eq!(probe.free(&user, &long[0]).await, 0, "{algorithm}");
+            probe.advance(Duration::from_micros(1));
+            if forgets {
+                probe.advance(Duration::from_secs(60));
+                sut.forget_idle().await;
+            }
+            assert_eq!(probe.free(&user, &long[0]).await, 10, "{algorithm}");
+            assert!(probe.acquire(&user, &long, 10).await.admitted);
+        }
+    }
 }
 
 /// The same rate in other numbers, such as `10/s` and `20/2s`, is no change: not a fraction of a token is lost.
@@ -94,28 +136,44 @@ pub async fn same_rate_in_other_numbers_is_no_change(sut: &impl StoreUnderTest) 
     assert_eq!(denied.retry_after, Duration::from_micros(166_667));
 }
 
-/// Units keep the moment at which they were to leave, but with the next spend none stays longer than the new window.
-pub async fn changed_window_keeps_units_no_longer_than_itself(sut: &impl StoreUnderTest) {
+/// Units leave a window after they came, as long as that window is now.
+pub async fn changed_window_counts_from_when_units_came(sut: &impl StoreUnderTest) {
     for algorithm in ["sliding", "fixed"] {
         let (probe, user) = (Probe::of(sut), key("user"));
         let long = [plan(algorithm, &format!("{algorithm} 10/h"))];
         let short = [plan(algorithm, &format!("{algorithm} 10/min"))];
         probe.spend(&user, &long, 4).await;
         let hour = Duration::from_secs(3600);
-        assert_eq!(only(&probe.peek(&user, &short, 1).await).reset_after, hour);
+        let told = only(&probe.peek(&user, &short, 1).await).reset_after;
+        assert_eq!(told, hour / 60);
         let spent = probe.acquire(&user, &short, 1).await;
         assert_eq!(only(&spent).remaining, 5);
         assert_eq!(only(&spent).reset_after, hour / 60, "{algorithm}");
         let back = probe.acquire(&user, &long, 1).await;
         assert_eq!(only(&back).remaining, 4);
+        assert_eq!(only(&back).reset_after, hour, "{algorithm}");
         probe.advance(hour / 60);
-        let left = only(&probe.peek(&user, &long, 1).await).remaining;
-        assert_eq!(
-            left,
-            if algorithm == "fixed" { 10 } else { 4 },
-            "{algorithm}"
-        );
+        assert_eq!(probe.free(&user, &short[0]).await, 10, "{algorithm}");
+        assert_eq!(probe.free(&user, &long[0]).await, 4, "{algorithm}");
     }
+}
+
+/// What one release admits under a short window counts in the long window of another one beside it, where it stays longer by
+/// less than a thirtieth.
+pub async fn changed_window_forgets_nothing_of_a_longer_one(sut: &impl StoreUnderTest) {
+    let (probe, user) = (Probe::of(sut), key("user"));
+    let long = [plan("gold", "sliding 100/100s")];
+    let short = [plan("gold", "sliding 1/s")];
+    probe.spend(&user, &long, 90).await;
+    for _ in 0..10 {
+        probe.advance(Duration::from_secs(1));
+        assert!(probe.acquire(&user, &short, 1).await.admitted);
+    }
+    assert_eq!(probe.free(&user, &long[0]).await, 0);
+    probe.advance(Duration::from_secs(89));
+    assert_eq!(probe.free(&user, &long[0]).await, 0);
+    probe.advance(Duration::from_secs(5));
+    assert!(probe.free(&user, &long[0]).await >= 90);
 }
 
 /// A plan of another algorithm starts afresh, and says so until it is next spent from.
@@ -125,7 +183,7 @@ pub async fn changed_algorithm_restarts_and_says_so(sut: &impl StoreUnderTest) {
         for (to, after) in all.iter().enumerate().filter(|(to, _)| *to != from) {
             let (probe, user) = (Probe::of(sut), key(&format!("{from} to {to}")));
             let (before, after) = ([plan("gold", before)], [plan("gold", after)]);
-            probe.spend(&user, &before, 4).await;
+            let mut spent = probe.spend(&user, &before, 4).await;
             let told = probe.peek(&user, &after, 1).await;
             assert!(only(&told).restarted && only(&told).remaining == 5);
             assert!(only(&told).reset_after.is_zero());
@@ -134,7 +192,7 @@ pub async fn changed_algorithm_restarts_and_says_so(sut: &impl StoreUnderTest) {
                 1,
                 "a peek changed the state"
             );
-            let refunded = probe.refund(&user, &after, 5).await;
+            let refunded = probe.refund(&user, &after, &mut spent, 4).await;
             assert!(
                 only(&refunded).restarted,
                 "a refund of nothing changed the state"

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_core::{
-    Cost, InvalidRequest, Key, Plan, PlanVerdict, RateLimiterRepository, StoreError, Verdict,
+    Cost, InvalidRequest, Key, Plan, PlanVerdict, RateLimiterRepository, Refund, StoreError,
+    Verdict,
 };
 
 use crate::{ManualClock, ManualRandom, StoreUnderTest};
@@ -30,14 +31,14 @@ impl Probe {
         verdict.expect("try_acquire gives a verdict")
     }
 
-    /// Spends what has to be free.
+    /// Spends what has to be free; returns what can be given back.
     #[track_caller]
     pub(super) fn spend<'a>(
         &'a self,
         key: &'a Key,
         plans: &'a [Plan],
         units: u32,
-    ) -> impl Future<Output = ()> + 'a {
+    ) -> impl Future<Output = Spent> + 'a {
         let caller = std::panic::Location::caller();
         async move {
             let verdict = self.acquire(key, plans, units).await;
@@ -45,6 +46,7 @@ impl Probe {
                 verdict.admitted,
                 "{units} units are free at {caller}: {verdict:?}"
             );
+            Spent(Refund::of(&verdict, cost(units)))
         }
     }
 
@@ -53,8 +55,15 @@ impl Probe {
         verdict.expect("peek gives a verdict")
     }
 
-    pub(super) async fn refund(&self, key: &Key, plans: &[Plan], units: u32) -> Verdict {
-        let verdict = self.store.refund(key, plans, cost(units)).await;
+    /// Gives `units` of what was spent back.
+    pub(super) async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        spent: &mut Spent,
+        units: u32,
+    ) -> Verdict {
+        let verdict = self.store.refund(key, plans, &spent.part(units)).await;
         verdict.expect("refund gives a verdict")
     }
 
@@ -80,6 +89,19 @@ impl Probe {
 
     pub(super) fn advance(&self, by: Duration) {
         self.clock.advance(by);
+    }
+}
+
+/// What was spent at once, and how much of it was given back.
+#[derive(Clone, Debug)]
+pub(super) struct Spent(Refund);
+
+impl Spent {
+    /// Returns the refund of `units` more of it.
+    pub(super) fn part(&mut self, units: u32) -> Refund {
+        let part = self.0.clone().part(self.0.given_back, cost(units));
+        self.0.given_back += units;
+        part
     }
 }
 

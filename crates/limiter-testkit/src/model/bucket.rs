@@ -1,82 +1,109 @@
-//! A token bucket as the tokens that it lacks, which leak away with time.
+//! A token bucket as the tokens that it lacked at its last charge, which a plan refills from then on.
 
-use limiter_core::{BucketRule, Rate};
+use super::kept::Part;
+use limiter_core::{BucketRule, MAX_UNITS, Rate};
 
-/// What a bucket lacks of being full: an exact fraction of tokens, true at one moment.
+/// What a bucket lacked of being full at its last charge, in parts of a token of the rate that it was charged under.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    /// In parts of a token: one token has `rate.period_us()` parts, and every microsecond brings `rate.units()` parts.
-    lacks: u128,
-    /// The moment at which that was true: the last change.
+    lacked: u128,
+    /// The last charge.
     at: u128,
     /// The rate under which it was charged.
     rate: Rate,
 }
+
+/// A debt is rounded up to so many parts of a token as the rate changes.
+const PARTS: u128 = 1_024;
+/// The longest that a debt may take to refill: numbers stay below 2^53 with any moment.
+const DEBT_MAX: u128 = (1 << 52) - 1;
 
 impl Bucket {
     /// Returns a bucket that was full before `cost` was spent.
     pub(super) fn spent(rule: &BucketRule, now: u128, cost: u128) -> Self {
         let rate = rule.stated_rate();
         Self {
-            lacks: cost * parts_of_a_token(rate),
+            lacked: cost * a_token(rate),
             at: now,
             rate,
         }
     }
 
-    /// A bucket that was charged at another rate keeps the tokens that it lacks, rounded up to whole ones.
+    /// Returns the moment at which it is full by the rate that it was charged under.
+    pub(super) fn runs_out_at(&self) -> u128 {
+        self.at + self.lacked.div_ceil(a_microsecond(self.rate))
+    }
+
+    /// All that was lacking is written on, even if that is more than the bucket holds now.
     pub(super) fn after_spend(self, rule: &BucketRule, now: u128, cost: u128) -> Self {
         let rate = rule.stated_rate();
-        let lacked = if is_same_rate(self.rate, rate) {
-            Self::at_rate(self.lacks_at(now), self.rate, rate)
-        } else {
-            self.whole_tokens_lacking(now) * parts_of_a_token(rate)
-        };
+        let refilled = now.saturating_sub(self.at) * a_microsecond(rate);
+        let lacked = self.lacked_under(rate).saturating_sub(refilled) + cost * a_token(rate);
         Self {
-            lacks: lacked + cost * parts_of_a_token(rate),
+            lacked: lacked.min(DEBT_MAX * a_microsecond(rate)),
             at: now.max(self.at),
             rate,
         }
     }
 
-    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
-        let given = cost * parts_of_a_token(self.rate);
-        let lacks = self.lacks_at(now).saturating_sub(given);
-        (lacks > 0).then_some(Self {
-            lacks,
-            at: now.max(self.at),
-            ..self
-        })
+    /// Gives back at most what was charged, less what was given back already, less what was refilled since. So much less was
+    /// lacking at the last charge.
+    pub(super) fn after_refund(self, now: u128, part: Part) -> Option<Self> {
+        let now = now.max(self.at);
+        let refilled = now.saturating_sub(part.charged_at) * a_microsecond(self.rate);
+        let most = (part.left * a_token(self.rate)).saturating_sub(refilled);
+        let given = most.min(part.units * a_token(self.rate));
+        let lacked = self.lacked.saturating_sub(given);
+        let after = Self { lacked, ..self };
+        (after.runs_out_at() > now).then_some(after)
     }
 
-    /// Returns how many tokens are lacking, a started one counting as a whole.
-    pub(super) fn whole_tokens_lacking(&self, now: u128) -> u128 {
-        self.lacks_at(now).div_ceil(parts_of_a_token(self.rate))
+    pub(super) const fn changed_at(&self) -> u128 {
+        self.at
     }
 
-    /// Returns the first microsecond at which at most `tokens` are lacking.
-    pub(super) fn lacks_at_most_from(&self, tokens: u128) -> u128 {
-        let too_many = self
-            .lacks
-            .saturating_sub(tokens * parts_of_a_token(self.rate));
-        self.at + too_many.div_ceil(u128::from(self.rate.units()))
+    /// Returns how many tokens a plan finds lacking, a started one counting as a whole. A bucket that lacked more than it
+    /// holds was empty.
+    pub(super) fn whole_tokens_lacking(&self, rule: &BucketRule, now: u128) -> u128 {
+        let rate = rule.stated_rate();
+        let refilled = now.saturating_sub(self.at) * a_microsecond(rate);
+        let lacking = self.lacked_of(rule).saturating_sub(refilled);
+        lacking.div_ceil(a_token(rate))
     }
 
-    fn lacks_at(&self, now: u128) -> u128 {
-        let elapsed = now.saturating_sub(self.at);
-        self.lacks
-            .saturating_sub(elapsed * u128::from(self.rate.units()))
+    /// Returns the first microsecond at which a plan finds at most `tokens` lacking.
+    pub(super) fn lacks_at_most_from(&self, rule: &BucketRule, tokens: u128) -> u128 {
+        let rate = rule.stated_rate();
+        let too_many = self.lacked_of(rule).saturating_sub(tokens * a_token(rate));
+        let refilled_at = self.at + too_many.div_ceil(a_microsecond(rate));
+        refilled_at.min(self.runs_out_at())
     }
 
-    /// Writes the same fraction in the parts of an equal rate in other numbers, such as 10/s and 20/2s.
-    fn at_rate(lacks: u128, from: Rate, to: Rate) -> u128 {
-        let (from, to) = (parts_of_a_token(from), parts_of_a_token(to));
-        (lacks * to).div_ceil(from)
+    fn lacked_of(&self, rule: &BucketRule) -> u128 {
+        let all = u128::from(rule.capacity()) * a_token(rule.stated_rate());
+        self.lacked_under(rule.stated_rate()).min(all)
+    }
+
+    /// Returns what was lacking in parts of a token of another rate: the same fraction for an equal rate in other numbers,
+    /// such as 10/s and 20/2s, else rounded up to 1/1024 of a token.
+    fn lacked_under(&self, rate: Rate) -> u128 {
+        if is_same_rate(self.rate, rate) {
+            return (self.lacked * u128::from(rate.units())).div_ceil(self.rate.units().into());
+        }
+        let parts = (self.lacked * PARTS).div_ceil(a_token(self.rate));
+        let parts = parts.min(u128::from(MAX_UNITS) * PARTS);
+        (parts * a_token(rate) / PARTS).min(DEBT_MAX * a_microsecond(rate))
     }
 }
 
-fn parts_of_a_token(rate: Rate) -> u128 {
-    u128::from(rate.period_us())
+/// A token has so many parts,
+fn a_token(rate: Rate) -> u128 {
+    PARTS * u128::from(rate.period_us())
+}
+
+/// and a microsecond brings so many of them.
+fn a_microsecond(rate: Rate) -> u128 {
+    PARTS * u128::from(rate.units())
 }
 
 fn is_same_rate(a: Rate, b: Rate) -> bool {

@@ -2,10 +2,13 @@
 
 use limiter_core::FixedRule;
 
+use super::kept::Part;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     began: u128,
-    ends_at: u128,
+    /// When it ends by the longest of the plans that it was used under.
+    runs_out_at: u128,
     units: u128,
 }
 
@@ -14,34 +17,53 @@ impl Fixed {
     pub(super) fn spent(rule: &FixedRule, now: u128, cost: u128) -> Self {
         Self {
             began: now,
-            ends_at: now + u128::from(rule.window_us()),
+            runs_out_at: now + u128::from(rule.window_us()),
             units: cost,
         }
     }
 
-    pub(super) const fn ends_at(&self) -> u128 {
-        self.ends_at
+    pub(super) const fn began(&self) -> u128 {
+        self.began
     }
 
-    pub(super) const fn units(&self, now: u128) -> u128 {
-        if now < self.ends_at { self.units } else { 0 }
+    pub(super) const fn runs_out_at(&self) -> u128 {
+        self.runs_out_at
     }
 
-    /// A window that is still running goes on, but no longer than one window of the plan as it is now.
+    /// Returns when the window ends for a plan: a window of that plan after it began, if it has not run out by then.
+    pub(super) fn ends_at(&self, rule: &FixedRule) -> u128 {
+        self.runs_out_at
+            .min(self.began + u128::from(rule.window_us()))
+    }
+
+    pub(super) fn units(&self, rule: &FixedRule, now: u128) -> u128 {
+        if now < self.ends_at(rule) {
+            self.units
+        } else {
+            0
+        }
+    }
+
+    /// A window that is still running goes on.
     pub(super) fn after_spend(self, rule: &FixedRule, now: u128, cost: u128) -> Self {
-        if now >= self.ends_at {
+        if now >= self.ends_at(rule) {
             return Self::spent(rule, now, cost);
         }
-        let now = now.max(self.began);
         Self {
-            ends_at: self.ends_at.min(now + u128::from(rule.window_us())),
+            runs_out_at: self
+                .runs_out_at
+                .max(self.began + u128::from(rule.window_us())),
             units: self.units + cost,
             ..self
         }
     }
 
-    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
-        let units = self.units(now).saturating_sub(cost);
+    /// Gives back only what was charged within the window that is running.
+    pub(super) fn after_refund(self, rule: &FixedRule, now: u128, part: Part) -> Option<Self> {
+        if now >= self.ends_at(rule) || part.charged_at < self.began {
+            return Some(self);
+        }
+        let units = self.units.saturating_sub(part.units);
         (units > 0).then_some(Self { units, ..self })
     }
 }

@@ -17,6 +17,17 @@ pub(super) enum Kept {
     Fixed(Fixed),
 }
 
+/// Units of a charge that are to be given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// When it was charged.
+    pub(super) charged_at: u128,
+    /// What of it was not given back before.
+    pub(super) left: u128,
+    /// How much of that to give back.
+    pub(super) units: u128,
+}
+
 impl Kept {
     pub(super) fn is_of(&self, limit: &Limit) -> bool {
         match limit {
@@ -53,12 +64,13 @@ impl Kept {
         }
         let moment = match (own, limit) {
             (Some(Self::Bucket(bucket)), Limit::TokenBucket(rule)) => {
-                bucket.lacks_at_most_from(u128::from(rule.capacity()) - cost)
+                bucket.lacks_at_most_from(rule, u128::from(rule.capacity()) - cost)
             }
             (Some(Self::Sliding(window) | Self::Suppressing(window)), limit) => {
-                window.holds_at_most_from(u128::from(limit.units()) - cost, now)
+                let most = u128::from(limit.units()) - cost;
+                window.holds_at_most_from(window_of(limit), most, now)
             }
-            (Some(Self::Fixed(fixed)), _) => fixed.ends_at(),
+            (Some(Self::Fixed(fixed)), Limit::FixedWindow(rule)) => fixed.ends_at(rule),
             _ => now,
         };
         assert!(cost <= Self::room(own, limit, moment), "no promise is kept");
@@ -76,18 +88,23 @@ impl Kept {
 
     /// Returns the largest cost that is certain to fit.
     fn room(own: Option<&Self>, limit: &Limit, now: u128) -> u128 {
-        let taken = match own {
-            None => 0,
-            Some(Self::Bucket(bucket)) => bucket.whole_tokens_lacking(now),
-            Some(Self::Sliding(window) | Self::Suppressing(window)) => window.units(now),
-            Some(Self::Fixed(fixed)) => fixed.units(now),
+        let taken = match (own.filter(|own| own.runs_out_at() > now), limit) {
+            (Some(Self::Bucket(bucket)), Limit::TokenBucket(rule)) => {
+                bucket.whole_tokens_lacking(rule, now)
+            }
+            (Some(Self::Sliding(window) | Self::Suppressing(window)), limit) => {
+                window.units(window_of(limit), now)
+            }
+            (Some(Self::Fixed(fixed)), Limit::FixedWindow(rule)) => fixed.units(rule, now),
+            _ => 0,
         };
         u128::from(limit.units()).saturating_sub(taken)
     }
 
-    /// Returns what is kept after `cost` was spent; the state of another algorithm counts for nothing.
+    /// Returns what is kept after `cost` was spent. What has run out under the plan that it was charged under counts for
+    /// nothing, nor does the state of another algorithm.
     pub(super) fn after_spend(kept: Option<Self>, limit: &Limit, now: u128, cost: u128) -> Self {
-        let own = kept.filter(|kept| kept.is_of(limit));
+        let own = kept.filter(|kept| kept.is_of(limit) && kept.runs_out_at() > now);
         match (limit, own) {
             (Limit::TokenBucket(rule), Some(Self::Bucket(bucket))) => {
                 Self::Bucket(bucket.after_spend(rule, now, cost))
@@ -110,22 +127,51 @@ impl Kept {
         }
     }
 
-    /// Returns what is kept after `cost` was given back; nothing at all once nothing is spent.
-    pub(super) fn after_refund(self, now: u128, cost: u128) -> Option<Self> {
-        match self {
-            Self::Bucket(bucket) => bucket.after_refund(now, cost).map(Self::Bucket),
-            Self::Sliding(window) => window.after_refund(now, cost).map(Self::Sliding),
-            Self::Suppressing(window) => window.after_refund(now, cost).map(Self::Suppressing),
-            Self::Fixed(fixed) => fixed.after_refund(now, cost).map(Self::Fixed),
+    /// Returns what is kept after units of a charge were given back; nothing at all once nothing is spent.
+    pub(super) fn after_refund(self, limit: &Limit, now: u128, part: Part) -> Option<Self> {
+        match (self, limit) {
+            (Self::Bucket(bucket), _) => bucket.after_refund(now, part).map(Self::Bucket),
+            (Self::Sliding(window), Limit::SlidingWindow(rule)) => {
+                window.after_refund(rule, now, part).map(Self::Sliding)
+            }
+            (Self::Suppressing(window), Limit::SuppressingWindow(rule)) => {
+                let window = window.after_refund(rule.soft(), now, part);
+                window.map(Self::Suppressing)
+            }
+            (Self::Fixed(fixed), Limit::FixedWindow(rule)) => {
+                fixed.after_refund(rule, now, part).map(Self::Fixed)
+            }
+            (other, _) => Some(other),
         }
     }
 
-    /// Returns the first microsecond from which on this equals a plan that was never used.
-    pub(super) fn unused_from(&self) -> u128 {
+    /// Returns `now`, or the latest moment that this has seen if a clock stepped back behind it.
+    pub(super) fn counts_as(&self, now: u128) -> u128 {
+        now.max(match self {
+            Self::Bucket(bucket) => bucket.changed_at(),
+            Self::Sliding(window) | Self::Suppressing(window) => window.changed_at(),
+            Self::Fixed(fixed) => fixed.began(),
+        })
+    }
+
+    /// Returns the first microsecond from which on this equals a plan that was never used, whatever the plan is by then.
+    pub(super) fn runs_out_at(&self) -> u128 {
         match self {
-            Self::Bucket(bucket) => bucket.lacks_at_most_from(0),
-            Self::Sliding(window) | Self::Suppressing(window) => window.empty_from(),
-            Self::Fixed(fixed) => fixed.ends_at(),
+            Self::Bucket(bucket) => bucket.runs_out_at(),
+            Self::Sliding(window) | Self::Suppressing(window) => window.runs_out_at(),
+            Self::Fixed(fixed) => fixed.runs_out_at(),
+        }
+    }
+
+    /// Returns the first microsecond from which on `limit` is as good as unused.
+    pub(super) fn unused_from(&self, limit: &Limit) -> u128 {
+        match (self, limit) {
+            (Self::Bucket(bucket), Limit::TokenBucket(rule)) => bucket.lacks_at_most_from(rule, 0),
+            (Self::Sliding(window) | Self::Suppressing(window), limit) => {
+                window.empty_from(window_of(limit))
+            }
+            (Self::Fixed(fixed), Limit::FixedWindow(rule)) => fixed.ends_at(rule),
+            _ => 0,
         }
     }
 
@@ -135,4 +181,8 @@ impl Kept {
             _ => None,
         }
     }
+}
+
+fn window_of(limit: &Limit) -> u128 {
+    limit.window().as_micros()
 }

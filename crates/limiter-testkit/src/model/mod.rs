@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use limiter_core::math::{Draw, Suppression};
-use limiter_core::{Cost, Key, Limit, Plan, PlanVerdict, Source, Timestamp, Verdict};
+use limiter_core::{Cost, Key, Limit, Plan, PlanVerdict, Refund, Source, Timestamp, Verdict};
 
-use kept::Kept;
+use kept::{Kept, Part};
 
 /// The reference that stores are compared with: all state of all keys, in the plainest form.
 ///
@@ -53,14 +53,15 @@ impl Model {
         now: Timestamp,
         draw: Draw,
     ) -> Verdict {
-        let said = self.ask(key, plans, cost, now, draw);
+        let mut said = self.ask(key, plans, cost, now, draw);
         let admitted = enforced(plans, &said);
-        for (plan, said) in plans.iter().zip(&said) {
+        for (plan, said) in plans.iter().zip(&mut said) {
             let charged = admitted && said.admits;
             let observed = matches!(plan.limit(), Limit::SuppressingWindow(_));
             if charged || observed {
                 let before = self.kept(key, plan).cloned();
                 let after = Kept::after_spend(before, plan.limit(), micros(now), units(cost));
+                said.charged_at = charged.then(|| timestamp(after.counts_as(micros(now))));
                 self.keep(key, plan, Some(after));
             }
         }
@@ -73,15 +74,31 @@ impl Model {
         self.verdict(key, plans, cost, now, said)
     }
 
-    /// Gives `cost` back under each of `plans`, at most what is spent. Where nothing is, nothing changes.
-    pub fn refund(&mut self, key: &Key, plans: &[Plan], cost: Cost, now: Timestamp) -> Verdict {
-        for plan in plans {
+    /// Gives units of one charge back under those of `plans` that were charged. Where nothing of it is left, nothing changes.
+    pub fn refund(
+        &mut self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+        now: Timestamp,
+    ) -> Verdict {
+        for (plan, charged_at) in plans.iter().zip(&refund.charged_at) {
             let own = self.own(key, plan).cloned();
-            if let Some(kept) = own.filter(|kept| kept.unused_from() > micros(now)) {
-                self.keep(key, plan, kept.after_refund(micros(now), units(cost)));
+            let own = own.filter(|kept| kept.runs_out_at() > micros(now));
+            if let (Some(kept), Some(charged_at)) = (own, charged_at) {
+                let part = Part {
+                    charged_at: micros(*charged_at),
+                    left: units(refund.charged) - u128::from(refund.given_back),
+                    units: units(refund.units),
+                };
+                self.keep(
+                    key,
+                    plan,
+                    kept.after_refund(plan.limit(), micros(now), part),
+                );
             }
         }
-        self.peek(key, plans, cost, now)
+        self.peek(key, plans, Cost::ONE, now)
     }
 
     /// Forgets what `key` spent under each of `plans`.
@@ -95,7 +112,7 @@ impl Model {
     pub fn forget_outlived(&mut self, now: Timestamp) {
         let then = micros(now.saturating_sub(STEP_BACK_MAX));
         for plans in self.keys.values_mut() {
-            plans.retain(|_, kept| kept.unused_from() > then);
+            plans.retain(|_, kept| kept.runs_out_at() > then);
         }
         self.keys.retain(|_, plans| !plans.is_empty());
     }
@@ -159,7 +176,7 @@ impl Model {
             let waits = !admitted || !said.admits;
             PlanVerdict {
                 remaining: Kept::free(own, limit, micros(now)),
-                reset_after: between(now, own.map_or(0, Kept::unused_from)),
+                reset_after: between(now, own.map_or(0, |kept| kept.unused_from(limit))),
                 retry_after: between(now, if waits { certain_at(plan) } else { 0 }),
                 free_after_wait: Kept::free(own, limit, then),
                 ..said
@@ -185,7 +202,7 @@ impl Model {
     /// Returns whether another algorithm left what is kept, and it would still count.
     fn is_foreign(&self, key: &Key, plan: &Plan, now: Timestamp) -> bool {
         self.kept(key, plan)
-            .is_some_and(|kept| !kept.is_of(plan.limit()) && kept.unused_from() > micros(now))
+            .is_some_and(|kept| !kept.is_of(plan.limit()) && kept.runs_out_at() > micros(now))
     }
 
     fn keep(&mut self, key: &Key, plan: &Plan, kept: Option<Kept>) {
@@ -211,6 +228,11 @@ fn name(plan: &Plan) -> String {
 
 fn micros(moment: Timestamp) -> u128 {
     moment.as_micros().into()
+}
+
+fn timestamp(moment: u128) -> Timestamp {
+    let micros = u64::try_from(moment).unwrap_or(u64::MAX);
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
 }
 
 fn units(cost: Cost) -> u128 {

@@ -1,45 +1,89 @@
 //! Sliding and suppressing windows as a list of everything that was spent.
 
+use std::collections::BTreeMap;
+
 use limiter_core::{SuppressingRule, WindowRule};
+
+use super::kept::Part;
 
 /// Everything that was spent, in the order in which it came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     spent: Vec<Spent>,
     changed_at: u128,
+    /// When the newest sub-bucket began, or at the earliest may have begun.
+    newest_began: u128,
+    /// The longest window of the plans that it was used under: for so long it is remembered what came.
+    kept_for: u128,
 }
 
 /// Units that came together.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
     units: u128,
-    /// When the sub-bucket that they are in got its first units.
+    /// When the sub-bucket that they are in got its first units: no two of them began together.
     sub_bucket: u128,
-    leaves_at: u128,
+    /// When the last of the units came that share their sub-bucket.
+    came: u128,
+}
+
+/// Units that share a sub-bucket, of which only the last moment is known.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    sub_bucket: u128,
+    came: u128,
+    units: u128,
+}
+
+/// An observed rate: so many units in so many microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    units: u128,
+    span: u128,
 }
 
 const SECOND: u128 = 1_000_000;
+/// What has left the window of the plan that adds is kept in so many parts of the time that it is remembered for.
+const PARTS_OF_WHAT_LEFT: u128 = 32;
 
 impl Window {
-    /// Returns the units that have not left.
-    pub(super) fn units(&self, now: u128) -> u128 {
-        self.units_leaving_after(now.max(self.changed_at))
+    pub(super) const fn changed_at(&self) -> u128 {
+        self.changed_at
     }
 
-    /// Returns the first microsecond from `now` on at which at most `most` units have not left.
-    pub(super) fn holds_at_most_from(&self, most: u128, now: u128) -> u128 {
-        let leavings = self.spent.iter().map(|spent| spent.leaves_at);
+    /// Returns the units that have not left a window.
+    pub(super) fn units(&self, window: u128, now: u128) -> u128 {
+        if self.runs_out_at() <= now {
+            return 0;
+        }
+        let now = now.max(self.changed_at);
+        let there = self.spent.iter().filter(|spent| spent.came + window > now);
+        there.map(|spent| spent.units).sum()
+    }
+
+    /// Returns the first microsecond from `now` on at which at most `most` units have not left a window.
+    pub(super) fn holds_at_most_from(&self, window: u128, most: u128, now: u128) -> u128 {
+        let leavings = self.spent.iter().map(|spent| spent.came + window);
         std::iter::once(now)
-            .chain(leavings.filter(|&moment| moment > now))
-            .filter(|&moment| self.units(moment) <= most)
+            .chain(
+                leavings
+                    .chain([self.runs_out_at()])
+                    .filter(|&moment| moment > now),
+            )
+            .filter(|&moment| self.units(window, moment) <= most)
             .min()
             .unwrap_or(now)
     }
 
-    /// Returns the microsecond at which the last unit leaves.
-    pub(super) fn empty_from(&self) -> u128 {
-        let leavings = self.spent.iter().map(|spent| spent.leaves_at);
-        leavings.max().unwrap_or(0)
+    /// Returns the microsecond at which the last unit leaves a window.
+    pub(super) fn empty_from(&self, window: u128) -> u128 {
+        let newest = self.spent.iter().map(|spent| spent.came).max();
+        newest.map_or(0, |came| came + window.min(self.kept_for))
+    }
+
+    /// Returns the microsecond at which the last unit leaves the longest window of all plans that were used.
+    pub(super) fn runs_out_at(&self) -> u128 {
+        self.empty_from(self.kept_for)
     }
 
     /// Returns the share of requests of `cost` that is refused, rounded up to millionths.
@@ -50,93 +94,203 @@ impl Window {
             u128::from(rule.soft().limit()),
             u128::from(rule.soft().window_us()),
         );
-        let observed = self.units(now) + cost;
-        if observed <= soft {
+        let held = self.units(window, now) + cost;
+        if held <= soft {
             return 0;
         }
-        if observed >= u128::from(rule.hard()) {
+        if held >= u128::from(rule.hard()) {
             return 1_000_000;
         }
-        let passing_of_window = 1_000_000 * soft / observed;
-        let passing = if window > SECOND {
-            let last_second_began = now.max(self.changed_at) + window - SECOND;
-            let last_second = self.units_leaving_after(last_second_began) + cost;
-            let passing_of_second = 1_000_000 * soft * SECOND / (window * last_second);
-            passing_of_window.min(passing_of_second)
-        } else {
-            passing_of_window
-        };
-        1_000_000 - u32::try_from(passing).unwrap_or(1_000_000)
+        let now = now.max(self.changed_at);
+        let granularity = u128::from(rule.soft().granularity_us());
+        let groups = self.groups(now, window);
+        let mut rates = vec![Pace {
+            units: units_within(&groups, window, now, granularity, cost),
+            span: window,
+        }];
+        if window > SECOND {
+            rates.extend(last_second(
+                &groups,
+                self.newest_began,
+                now,
+                granularity,
+                cost,
+            ));
+        }
+        let passing = |pace: Pace| 1_000_000 * soft * pace.span.min(window) / window / pace.units;
+        let passing = rates.into_iter().map(passing).min().unwrap_or(0);
+        // Above the soft limit nothing is certain, however many of the units held have really left.
+        1_000_000 - u32::try_from(passing).unwrap_or(999_999).min(999_999)
+    }
+
+    /// Returns the sub-buckets that have not left, the oldest first.
+    fn groups(&self, now: u128, window: u128) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for spent in self.spent.iter().filter(|spent| spent.came + window > now) {
+            match groups.last_mut() {
+                Some(group) if group.sub_bucket == spent.sub_bucket => group.units += spent.units,
+                _ => groups.push(Group {
+                    sub_bucket: spent.sub_bucket,
+                    came: spent.came,
+                    units: spent.units,
+                }),
+            }
+        }
+        groups
     }
 
     /// Units share a sub-bucket with the newest ones if they come less than a granularity after its first ones. The whole
-    /// sub-bucket then leaves one window from now. No unit stays for longer than that, though the window was longer once.
+    /// sub-bucket then leaves one window after the last of them.
     pub(super) fn after_spend(mut self, rule: &WindowRule, now: u128, cost: u128) -> Self {
-        let now = now.max(self.changed_at);
-        let leaves_at = now + u128::from(rule.window_us());
-        for spent in &mut self.spent {
-            spent.leaves_at = spent.leaves_at.min(leaves_at);
+        let window = u128::from(rule.window_us());
+        if self.runs_out_at() <= now {
+            self = Self::default();
         }
-        let newest = self.spent.last().filter(|newest| newest.leaves_at > now);
-        let joins = newest
-            .map(|newest| newest.sub_bucket)
-            .filter(|began| now - began < u128::from(rule.granularity_us()));
+        let now = now.max(self.changed_at);
+        self.kept_for = self.kept_for.max(window);
+        let kept_for = self.kept_for;
+        self.spent.retain(|spent| spent.came + kept_for > now);
+        self.join_what_left(window, now);
+        let newest = self
+            .spent
+            .last()
+            .filter(|newest| newest.came + window > now);
+        let is_young = now - self.newest_began < u128::from(rule.granularity_us());
+        let joins = newest.map(|newest| newest.sub_bucket).filter(|_| is_young);
         let sub_bucket = joins.unwrap_or(now);
         if joins.is_none() {
-            self.make_room(now);
+            self.make_room();
+            self.newest_began = now;
         }
         self.spent.push(Spent {
             units: cost,
             sub_bucket,
-            leaves_at,
+            came: now,
         });
-        for spent in &mut self.spent {
-            if spent.sub_bucket == sub_bucket && spent.leaves_at > now {
-                spent.leaves_at = leaves_at;
+        if joins.is_some() {
+            for spent in &mut self.spent {
+                if spent.sub_bucket == sub_bucket {
+                    spent.came = now;
+                }
             }
         }
         self.changed_at = now;
         self
     }
 
-    /// There are 256 sub-buckets beside a new one at most. Else the units that leave first leave with those of the next.
-    fn make_room(&mut self, now: u128) {
-        let there = self.spent.iter().filter(|spent| spent.leaves_at > now);
-        let mut sub_buckets: Vec<_> = there.map(|spent| spent.sub_bucket).collect();
+    /// There are 256 sub-buckets beside a new one at most. Else the oldest units leave with those of the next.
+    fn make_room(&mut self) {
+        let mut sub_buckets: Vec<_> = self
+            .spent
+            .iter()
+            .map(|spent| (spent.sub_bucket, spent.came))
+            .collect();
         sub_buckets.dedup();
         if let [first, second, rest @ ..] = sub_buckets.as_slice()
             && rest.len() >= 255
         {
-            let leaves_at = |sub_bucket| {
-                let mut spent = self.spent.iter();
-                spent.find(|spent| spent.sub_bucket == sub_bucket)
-            };
-            let later = leaves_at(*second).map_or(now, |spent| spent.leaves_at);
             for spent in &mut self.spent {
-                if spent.sub_bucket == *first {
-                    (spent.sub_bucket, spent.leaves_at) = (*second, later);
+                if spent.sub_bucket == first.0 {
+                    (spent.sub_bucket, spent.came) = *second;
                 }
             }
         }
     }
 
-    /// The units that leave first are given back, so that what is left leaves no sooner than what was truly spent.
-    pub(super) fn after_refund(mut self, now: u128, cost: u128) -> Option<Self> {
-        self.changed_at = now.max(self.changed_at);
-        let mut rest = cost;
-        for spent in &mut self.spent {
-            if spent.leaves_at > self.changed_at {
-                let given = spent.units.min(rest);
-                spent.units -= given;
-                rest -= given;
+    /// What has left the window of the plan in use shares a sub-bucket with what came in the same part of the time that it
+    /// is remembered for.
+    fn join_what_left(&mut self, window: u128, now: u128) {
+        let part = self.kept_for / PARTS_OF_WHAT_LEFT + 1;
+        let mut latest = BTreeMap::new();
+        for spent in self.spent.iter().filter(|spent| spent.came + window <= now) {
+            latest.insert(spent.came / part, (spent.sub_bucket, spent.came));
+        }
+        for spent in self
+            .spent
+            .iter_mut()
+            .filter(|spent| spent.came + window <= now)
+        {
+            if let Some(&(sub_bucket, came)) = latest.get(&(spent.came / part)) {
+                (spent.sub_bucket, spent.came) = (sub_bucket, came);
             }
         }
-        self.spent.retain(|spent| spent.units > 0);
-        (self.units(now) > 0).then_some(self)
     }
 
-    fn units_leaving_after(&self, moment: u128) -> u128 {
-        let later = self.spent.iter().filter(|spent| spent.leaves_at > moment);
-        later.map(|spent| spent.units).sum()
+    /// Units are taken out of the sub-bucket that they are in, unless a whole window has passed since they came.
+    ///
+    /// That is the first sub-bucket to get units when they came, or later. If it was the newest and nothing is left in it, the
+    /// one before is the newest again, and is taken to have begun as long as can be before its last units.
+    pub(super) fn after_refund(mut self, rule: &WindowRule, now: u128, part: Part) -> Option<Self> {
+        let now = now.max(self.changed_at);
+        if now >= part.charged_at + u128::from(rule.window_us()) {
+            return Some(self);
+        }
+        let came_since = |spent: &&Spent| spent.came >= part.charged_at;
+        let Some(found) = self.spent.iter().find(came_since).copied() else {
+            return Some(self);
+        };
+        let is_in_it = |spent: &Spent| spent.sub_bucket == found.sub_bucket;
+        let was_newest = self.spent.last().is_some_and(is_in_it);
+        let mut rest = part.units;
+        for spent in self.spent.iter_mut().filter(|spent| is_in_it(spent)) {
+            let given = spent.units.min(rest);
+            spent.units -= given;
+            rest -= given;
+        }
+        self.spent.retain(|spent| spent.units > 0);
+        let newest = self.spent.last()?;
+        if was_newest && !is_in_it(newest) {
+            let then_came_others = (newest.came + 1).min(self.newest_began);
+            let granularity = u128::from(rule.granularity_us());
+            self.newest_began = then_came_others.saturating_sub(granularity);
+        }
+        Some(self)
     }
+}
+
+/// Returns the units that came within the last `window`, with what is asked for now.
+///
+/// Of the oldest sub-bucket only the last moment is known. So many of its units came within the window as come in that time at
+/// the rate of what came since, the last of them with as much at once as is asked for now; at least so many as if they all
+/// had come evenly within one granularity.
+fn units_within(groups: &[Group], window: u128, now: u128, granularity: u128, cost: u128) -> u128 {
+    let since: u128 = groups.iter().skip(1).map(|group| group.units).sum();
+    let since = since + cost;
+    let Some(oldest) = groups.first() else {
+        return since;
+    };
+    let part = oldest.came + window - now;
+    if part >= granularity {
+        return since + oldest.units;
+    }
+    let at_the_same_rate = since * (part - 1) / (now - oldest.came) + cost;
+    let evenly = oldest.units * part / granularity;
+    since + oldest.units.min(at_the_same_rate.max(evenly))
+}
+
+/// Returns the rate of the sub-buckets that are in use within the last second, over the time that they cover: since what
+/// came right before them, or since they began.
+fn last_second(
+    groups: &[Group],
+    newest_began: u128,
+    now: u128,
+    granularity: u128,
+    cost: u128,
+) -> Option<Pace> {
+    let (recent, before): (Vec<&Group>, Vec<&Group>) =
+        groups.iter().partition(|group| now < group.came + SECOND);
+    let oldest = recent.first()?;
+    let right_before = before
+        .last()
+        .filter(|previous| oldest.came - previous.came < granularity + SECOND);
+    let since = match (right_before, recent.as_slice()) {
+        (Some(previous), _) => previous.came,
+        (None, [_]) => newest_began,
+        (None, _) => oldest.came.saturating_sub(granularity),
+    };
+    let units: u128 = recent.iter().map(|group| group.units).sum();
+    Some(Pace {
+        units: units + cost,
+        span: (now - since).max(SECOND),
+    })
 }

@@ -55,7 +55,7 @@ pub enum Call {
     Acquire,
     /// `peek`.
     Peek,
-    /// `refund`.
+    /// `refund` of an earlier charge, which the random bits choose: key and plans are that charge's.
     Refund,
     /// `reset`.
     Reset,

@@ -3,7 +3,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use limiter_core::{Clock, Cost, Key, Limit, Plan, StoreError, Timestamp, Verdict, check_request};
+use limiter_core::{
+    Clock, Cost, Key, Limit, Plan, Refund, StoreError, Timestamp, Verdict, check_refund,
+    check_request,
+};
 use proptest::test_runner::TestCaseError;
 
 use super::{Call, History, Step, Wait};
@@ -41,6 +44,7 @@ pub async fn replay(sut: &impl StoreUnderTest, history: &History) -> Result<(), 
         model: Model::default(),
         limits: history.limits.clone(),
         last: None,
+        charges: Vec::new(),
     };
     for (nth, step) in history.steps.iter().enumerate() {
         run.step(step)
@@ -57,6 +61,14 @@ struct Run<'a, S> {
     model: Model,
     limits: Vec<Limit>,
     last: Option<Verdict>,
+    charges: Vec<Charge>,
+}
+
+/// What was charged, and is not given back yet.
+struct Charge {
+    key: Key,
+    chain: Vec<Plan>,
+    refund: Refund,
 }
 
 impl<S: StoreUnderTest> Run<'_, S> {
@@ -72,6 +84,9 @@ impl<S: StoreUnderTest> Run<'_, S> {
                 let key = Key::new([b'k', *key]).map_err(|error| error.to_string())?;
                 let chain = self.chain(chain)?;
                 self.sut.random().set(*bits);
+                if *call == Call::Refund {
+                    return self.refund(*cost, *bits).await;
+                }
                 self.call(*call, &key, &chain, *cost).await?;
             }
             Step::Wait(wait) => {
@@ -108,8 +123,8 @@ impl<S: StoreUnderTest> Run<'_, S> {
             let refused = match call {
                 Call::Acquire => store.try_acquire(key, chain, cost).await.map(drop),
                 Call::Peek => store.peek(key, chain, cost).await.map(drop),
-                Call::Refund => store.refund(key, chain, cost).await.map(drop),
                 Call::Reset => store.reset(key, chain).await,
+                Call::Refund => Ok(()),
             };
             return match refused {
                 Err(StoreError::Request(given)) if given == refusal => Ok(()),
@@ -125,10 +140,7 @@ impl<S: StoreUnderTest> Run<'_, S> {
                 store.peek(key, chain, cost).await,
                 self.model.peek(key, chain, cost, now),
             ),
-            Call::Refund => (
-                store.refund(key, chain, cost).await,
-                self.model.refund(key, chain, cost, now),
-            ),
+            Call::Refund => return Ok(()),
             Call::Reset => {
                 self.model.reset(key, chain);
                 let done = store.reset(key, chain).await;
@@ -139,7 +151,65 @@ impl<S: StoreUnderTest> Run<'_, S> {
             Ok(said) if said == expected => self.last = Some(said),
             other => return Err(differ(&other, &expected, chain)),
         }
+        if let (Call::Acquire, Some(verdict)) = (call, &self.last)
+            && verdict.admitted
+        {
+            self.charges.push(Charge {
+                key: key.clone(),
+                chain: chain.to_vec(),
+                refund: Refund::of(verdict, cost),
+            });
+        }
         Ok(())
+    }
+
+    /// Gives units of an earlier charge back, under the plans as they are now.
+    async fn refund(&mut self, units: u32, bits: u64) -> Result<(), String> {
+        let count = u64::try_from(self.charges.len()).unwrap_or(u64::MAX);
+        let nth = bits.checked_rem(count).unwrap_or(0);
+        let nth = usize::try_from(count.saturating_sub(nth + 1)).unwrap_or(0);
+        let Some(charge) = self.charges.get_mut(nth) else {
+            return Ok(());
+        };
+        let given_back = charge.refund.given_back;
+        let left = charge.refund.charged.get() - given_back;
+        let units = match units {
+            u32::MAX => units,
+            units => units.min(left).max(1),
+        };
+        let units = Cost::new(units).map_err(|error| error.to_string())?;
+        let refund = charge.refund.clone().part(given_back, units);
+        let (key, charged_under) = (charge.key.clone(), charge.chain.clone());
+        let chain: Vec<Plan> = charged_under.iter().map(|plan| self.as_now(plan)).collect();
+        let said = self.sut.store().refund(&key, &chain, &refund).await;
+        if let Err(refusal) = check_refund(&chain, &refund) {
+            return match said {
+                Err(StoreError::Request(given)) if given == refusal => Ok(()),
+                other => Err(differ(&other, &refusal, &chain)),
+            };
+        }
+        let expected = self.model.refund(&key, &chain, &refund, self.clock.now());
+        match said {
+            Ok(said) if said == expected => self.last = Some(said),
+            other => return Err(differ(&other, &expected, &chain)),
+        }
+        if let Some(charge) = self.charges.get_mut(nth) {
+            charge.refund.given_back += units.get();
+        }
+        Ok(())
+    }
+
+    /// Returns the plan of that name with the limit that it has now.
+    fn as_now(&self, plan: &Plan) -> Plan {
+        let is_named = |nth: &usize| plan.name().as_str() == format!("plan-{nth}");
+        let nth = (0..self.limits.len()).find(is_named);
+        let limit = nth.and_then(|nth| self.limits.get(nth));
+        let now = limit.and_then(|limit| Plan::new(plan.name().clone(), *limit).ok());
+        match now {
+            Some(now) if plan.is_enforced() => now,
+            Some(now) => now.in_shadow(),
+            None => plan.clone(),
+        }
     }
 
     /// Returns the plans as they are now; a plan that comes twice is left out, but for chains of four.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use limiter_core::math::{self, Draw, State};
 use limiter_core::{
-    Clock, Cost, Key, Limit, Plan, PlanName, RandomSource, RateLimiterRepository, StoreError,
-    Timestamp, TokenBucket, Verdict, check_request,
+    Clock, Cost, Key, Limit, Plan, PlanName, RandomSource, RateLimiterRepository, Refund,
+    StoreError, Timestamp, TokenBucket, Verdict, check_refund, check_request,
 };
 use limiter_testkit::{ManualClock, ManualRandom, StoreUnderTest};
 
@@ -51,8 +51,14 @@ pub(crate) enum Fault {
     SortsAnswers,
     /// A request that is refused for its cost spends what there is.
     ClampsCost,
-    /// A refund gives back more than was spent.
+    /// A refund gives back all that is left of the charge, whatever it says.
     RefundsWithoutBound,
+    /// A refund takes no account of earlier ones of the same charge.
+    ForgetsEarlierRefunds,
+    /// A refund gives back what has left or was refilled since.
+    RefundsWhatCameBack,
+    /// A refund reaches plans that were not charged.
+    RefundsTheUncharged,
     /// A shadow plan denies.
     EnforcesShadows,
     /// A suppressing window does not see what it denied.
@@ -250,18 +256,29 @@ impl RateLimiterRepository for MathStore {
         Ok(verdict)
     }
 
-    async fn refund(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
-        check_request(plans, Some(cost))?;
+    async fn refund(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        refund: &Refund,
+    ) -> Result<Verdict, StoreError> {
+        check_refund(plans, refund)?;
         let _step = self.step.lock().unwrap();
         let plans = &self.taken(plans)[..];
         let mut states = self.read(key, plans);
-        let mut verdict = math::refund(plans, &mut states, self.clock.now(), cost);
-        if self.fault == Fault::RefundsWithoutBound {
-            verdict
-                .plans
-                .iter_mut()
-                .for_each(|answer| answer.remaining += 1);
+        let now = self.clock.now();
+        let mut refund = refund.clone();
+        let moments = refund.charged_at.iter_mut();
+        match self.fault {
+            Fault::RefundsWithoutBound => refund.units = Cost::new(u32::MAX).unwrap(),
+            Fault::ForgetsEarlierRefunds => refund.given_back = 0,
+            Fault::RefundsWhatCameBack => moments.flatten().for_each(|moment| *moment = now),
+            Fault::RefundsTheUncharged => {
+                moments.for_each(|moment| *moment = Some(moment.unwrap_or(now)));
+            }
+            _ => {}
         }
+        let mut verdict = math::refund(plans, &mut states, now, &refund);
         self.write(key, plans, states);
         self.spoil(plans, &mut verdict);
         Ok(verdict)

@@ -162,15 +162,15 @@ async fn walk_together(
     for (nth, walker) in (1..).zip(others) {
         if rng.bool() {
             walker.take_plans_of(first);
-            steps[nth] = steps[0];
+            steps[nth] = steps[0].clone();
         }
     }
     let (now, before) = (clock.now(), reads(ground.server));
     let asked = walkers.iter().zip(&steps);
-    let said = join_all(asked.map(|(walker, step)| walker.ask(&ground.store, *step))).await;
+    let said = join_all(asked.map(|(walker, step)| walker.ask(&ground.store, step))).await;
     let reads = reads(ground.server) - before;
     for ((walker, step), said) in walkers.iter_mut().zip(steps).zip(said) {
-        walker.compare(ground, step, now, said);
+        walker.compare(ground, &step, now, said);
     }
     reads
 }

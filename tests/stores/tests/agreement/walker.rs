@@ -1,11 +1,12 @@
 //! [`Walker`]: one key on a server, and what the math says of it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use limiter_core::math::{self, Draw, State};
-use limiter_core::{Clock, Cost, Key, Limit, Plan, StoreError, Timestamp, Verdict};
+use limiter_core::{Clock, Cost, Key, Limit, Plan, Refund, StoreError, Timestamp, Verdict};
 use limiter_fred::FredStore;
 use limiter_lua::{Call, Script};
 use limiter_redis::RedisStore;
@@ -71,21 +72,26 @@ pub(crate) struct Walker {
     plans: Vec<Plan>,
     states: Vec<Option<State>>,
     last: Option<Verdict>,
+    /// What was charged last, the newest at the end.
+    charges: VecDeque<Refund>,
 }
 
 /// What is asked next.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Step {
     op: Op,
     cost: Cost,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 enum Op {
     Acquire,
     Peek,
-    Refund,
+    Refund(Refund),
 }
+
+/// How many of the last charges can be given back.
+const CHARGES: usize = 8;
 
 impl Walker {
     pub(crate) fn new(name: &str) -> Self {
@@ -94,6 +100,7 @@ impl Walker {
             plans: Vec::new(),
             states: Vec::new(),
             last: None,
+            charges: VecDeque::new(),
         }
     }
 
@@ -145,10 +152,23 @@ impl Walker {
         let cost = self.cost(rng);
         let op = match rng.u8(0..10) {
             0 => Op::Peek,
-            1 | 2 => Op::Refund,
+            1 | 2 => self.refund(cost, rng).map_or(Op::Acquire, Op::Refund),
             _ => Op::Acquire,
         };
         Step { op, cost }
+    }
+
+    /// Returns the refund of at most `cost` of one of the last charges.
+    fn refund(&self, cost: Cost, rng: &mut Rng) -> Option<Refund> {
+        let nth = rng.usize(0..self.charges.len().max(1));
+        let charge = self.charges.get(nth)?.clone();
+        let given_back = charge.given_back;
+        let left = charge.charged.get() - given_back;
+        let units = match rng.u8(0..3) {
+            0 => left,
+            _ => left.min(cost.get()),
+        };
+        Some(charge.part(given_back, Cost::new(units).ok()?))
     }
 
     fn cost(&self, rng: &mut Rng) -> Cost {
@@ -172,23 +192,23 @@ impl Walker {
     }
 
     /// Returns the script that takes a step, if its state is of the form that is expected.
-    pub(crate) fn script(&self, ground: &Ground<'_>, step: Step) -> Script {
+    pub(crate) fn script(&self, ground: &Ground<'_>, step: &Step) -> Script {
         let (layout, draw) = (&ground.tools.layout, Draw::LOWEST);
-        let call = match step.op {
+        let call = match &step.op {
             Op::Acquire => Call::acquire(layout, &self.key, &self.plans, step.cost, draw),
             Op::Peek => Call::peek(layout, &self.key, &self.plans, step.cost),
-            Op::Refund => Call::refund(layout, &self.key, &self.plans, step.cost),
+            Op::Refund(refund) => Call::refund(layout, &self.key, &self.plans, refund),
         };
         call.expect("a call").script()
     }
 
     /// Asks the store.
-    pub(crate) async fn ask(&self, store: &Store, step: Step) -> Result<Verdict, StoreError> {
+    pub(crate) async fn ask(&self, store: &Store, step: &Step) -> Result<Verdict, StoreError> {
         let (key, plans, cost) = (&self.key, &self.plans, step.cost);
-        match step.op {
+        match &step.op {
             Op::Acquire => store.try_acquire(key, plans, cost).await,
             Op::Peek => store.peek(key, plans, cost).await,
-            Op::Refund => store.refund(key, plans, cost).await,
+            Op::Refund(refund) => store.refund(key, plans, refund).await,
         }
     }
 
@@ -196,21 +216,45 @@ impl Walker {
     pub(crate) fn compare(
         &mut self,
         ground: &Ground<'_>,
-        step: Step,
+        step: &Step,
         now: Timestamp,
         said: Result<Verdict, StoreError>,
     ) {
         let draw = ground.tools.random.draw();
         let (plans, states, cost) = (&self.plans, &mut self.states, step.cost);
-        let expected = match step.op {
+        let expected = match &step.op {
             Op::Acquire => math::decide(plans, states, now, cost, draw),
             Op::Peek => math::peek(plans, states, now, cost),
-            Op::Refund => math::refund(plans, states, now, cost),
+            Op::Refund(refund) => math::refund(plans, states, now, refund),
         };
         let said = said.expect("an answer");
         assert_eq!(said, expected, "{cost} under {:?} at {now:?}", self.plans);
+        self.note(step, &said);
         self.last = Some(said);
         self.compare_states(ground);
+    }
+
+    /// Keeps what was charged, and what of it was given back.
+    fn note(&mut self, step: &Step, said: &Verdict) {
+        match &step.op {
+            Op::Acquire if said.admitted => {
+                self.charges.push_back(Refund::of(said, step.cost));
+                if self.charges.len() > CHARGES {
+                    self.charges.pop_front();
+                }
+            }
+            Op::Refund(refund) => {
+                let is_same = |charge: &&mut Refund| {
+                    charge.charged_at == refund.charged_at
+                        && charge.charged == refund.charged
+                        && charge.given_back == refund.given_back
+                };
+                if let Some(charge) = self.charges.iter_mut().find(is_same) {
+                    charge.given_back += refund.units.get();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Checks that the server holds what the math says, and that the key has a TTL if it is there at all.
@@ -254,9 +298,9 @@ impl Walker {
         self.move_clock(clock, rng);
         ground.tools.random.set(rng.u64(..));
         let step = self.next(rng);
-        let script = self.script(ground, step);
-        let (now, said) = (clock.now(), self.ask(&ground.store, step).await);
-        self.compare(ground, step, now, said);
+        let script = self.script(ground, &step);
+        let (now, said) = (clock.now(), self.ask(&ground.store, &step).await);
+        self.compare(ground, &step, now, said);
         script
     }
 }

@@ -5,6 +5,7 @@
 mod outages;
 mod refusals;
 mod replies;
+mod told;
 mod users;
 mod values;
 

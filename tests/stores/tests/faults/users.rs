@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{AbusePolicy, Cost, StoreError, Tier};
+use limiter_core::{AbusePolicy, Cost, Refund, Source, StoreError, Tier, Timestamp};
 use limiter_store_tests::{
     BEHIND_SENTINELS, Client, DEADLINE, IN_A_CLUSTER, OTHER_DATABASE, PATIENT, Stage, bucket,
     ends_by, faults_on_clients_and_servers, key, layout, plan, recovers, spend,
@@ -106,7 +106,7 @@ async fn failures(client: Client, address: &str) -> Vec<StoreError> {
     let store = client.store(address, &layout, PATIENT);
     for plans in [&one[..], &chain[..], &one[..]] {
         failed.extend(store.try_acquire(&ann, plans, Cost::ONE).await.err());
-        failed.extend(store.refund(&ann, plans, Cost::ONE).await.err());
+        failed.extend(store.refund(&ann, plans, &charge(plans.len())).await.err());
         failed.extend(store.reset(&ann, plans).await.err());
     }
     let attempts = client.attempts(address, &layout, PATIENT);
@@ -235,5 +235,16 @@ fn readmes_publish_the_permissions_of_the_tests() {
              `{OTHER_DATABASE}`."
         );
         assert!(readme.contains(&besides), "{client:?}: {besides}");
+    }
+}
+
+/// A charge of one unit under so many plans.
+fn charge(plans: usize) -> Refund {
+    Refund {
+        source: Source::Store,
+        charged_at: std::iter::repeat_n(Some(Timestamp::EPOCH), plans).collect(),
+        charged: Cost::ONE,
+        given_back: 0,
+        units: Cost::ONE,
     }
 }
