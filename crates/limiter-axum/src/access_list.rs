@@ -10,8 +10,11 @@ use crate::client_ip::parse_network;
 
 /// Addresses and keys that are never limited, or never let in.
 ///
-/// Who is denied gets 403, also if allowed as well. Addresses are those of the layer's client address, whole, not of its key.
-/// Keys are compared byte for byte with what the limit's key resolver finds; where there is no limit, the layer's own resolver.
+/// Who is denied gets 403, also if allowed as well. Addresses are those of the layer's client
+/// address, whole, not of its key. Keys are compared byte for byte with what the limit's key
+/// resolver finds; where there is no limit, the layer's own resolver. What
+/// [`HeaderKeyResolver`](crate::HeaderKeyResolver) finds is a hash: its `key_of`, or
+/// [`Key::of_secret`], makes it.
 ///
 /// | input | answer |
 /// |---|---|
@@ -25,7 +28,7 @@ use crate::client_ip::parse_network;
 /// let list = AccessList::new()
 ///     .allow_network("10.0.0.0/8")?
 ///     .deny_network("203.0.113.0/24")?
-///     .deny_key(Key::new("leaked-api-key")?);
+///     .deny_key(Key::of_secret("leaked-api-key"));
 /// assert!(list.allow_network("10.0.0.0/33").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

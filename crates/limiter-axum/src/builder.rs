@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use limiter_core::{KeyResolver, RateLimiter};
+use limiter_core::{Challenge, KeyResolver, RateLimiter};
 
+use crate::child_limits::ChildLimits;
 use crate::complaints::Complaints;
 use crate::rate_limit::{InvalidRateLimit, Keys};
 use crate::route_rule::{InvalidRoute, RouteTable};
@@ -22,6 +23,7 @@ use crate::{
 /// | [`limit`](Self::limit), [`routes`](Self::routes) | none: only the extractors charge |
 /// | [`headers`](Self::headers) | [`HeaderStyle::Draft11`] |
 /// | [`missing_key`](Self::missing_key) | [`MissingKey::BadRequest`] |
+/// | [`challenge`](Self::challenge) | what the key resolver asks for, or `Bearer` |
 /// | [`access`](Self::access) | nobody is exempt, nobody is denied |
 /// | [`client_ip`](Self::client_ip) | the socket's peer |
 /// | [`skip_preflight`](Self::skip_preflight), [`skip_path`](Self::skip_path), [`skip_if`](Self::skip_if) | every request counts |
@@ -52,6 +54,7 @@ pub struct RateLimitLayerBuilder {
     routes: Vec<RouteRule>,
     header_style: HeaderStyle,
     missing_key: MissingKey,
+    challenges: Vec<Challenge>,
     access: AccessList,
     client_ip: ClientIp,
     skip: Skip,
@@ -68,6 +71,7 @@ impl RateLimitLayerBuilder {
             routes: Vec::new(),
             header_style: HeaderStyle::default(),
             missing_key: MissingKey::default(),
+            challenges: Vec::new(),
             access: AccessList::default(),
             client_ip: ClientIp::peer(),
             skip: Skip::default(),
@@ -112,6 +116,23 @@ impl RateLimitLayerBuilder {
         self
     }
 
+    /// Sets what a 401 asks for in `WWW-Authenticate`, whatever the key resolver asks for. Said
+    /// several times, each is asked for.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_axum::{Challenge, MissingKey, RateLimitLayerBuilder};
+    ///
+    /// # fn f(builder: RateLimitLayerBuilder) -> Result<RateLimitLayerBuilder, limiter_axum::InvalidChallenge> {
+    /// let challenge = Challenge::new("Bearer")?.with_parameter("realm", "orders")?;
+    /// let builder = builder.missing_key(MissingKey::Unauthorized).challenge(challenge);
+    /// # Ok(builder) }
+    /// ```
+    pub fn challenge(mut self, challenge: Challenge) -> Self {
+        self.challenges.push(challenge);
+        self
+    }
+
     /// Sets who is never limited, and who is never let in.
     pub fn access(mut self, list: AccessList) -> Self {
         self.access = list;
@@ -147,7 +168,8 @@ impl RateLimitLayerBuilder {
 
     /// Answers requests that are turned away with what `answer` makes of them.
     ///
-    /// `Retry-After`, the `RateLimit` fields and `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
+    /// A 401 without `WWW-Authenticate` gets the layer's. `Retry-After`, the `RateLimit` fields and
+    /// `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
     /// `Cache-Control` stay. gRPC requests are answered as gRPC in any case.
     pub fn on_rejection(
         mut self,
@@ -186,12 +208,14 @@ impl RateLimitLayerBuilder {
             keys: self.keys,
             header_style: self.header_style,
             missing_key: self.missing_key,
+            challenges: self.challenges,
             access: self.access,
             client_ip: self.client_ip,
             skip: self.skip,
             on_rejection: self.on_rejection,
             on_undecided: self.on_undecided,
             complaints: Complaints::default(),
+            children: ChildLimits::default(),
         }))
     }
 }

@@ -56,7 +56,7 @@ impl Settings {
         };
         match &limit.resolver.resolve(request) {
             Ok(key) => self.ask(key, limit, grpc),
-            Err(error) => self.enter_by(self.gate_of_nobody(error), grpc),
+            Err(error) => self.enter_by(self.gate_of_nobody(error, limit), grpc),
         }
     }
 

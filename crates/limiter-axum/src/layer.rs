@@ -12,9 +12,10 @@ use crate::{InvalidLayer, RateLimit, RateLimitLayerBuilder, RateLimitService};
 
 /// Limits the requests of an axum router, or of any tower service.
 ///
-/// A request that may go on is passed to the inner service, and its response tells how the caller stands. One that may not is
-/// answered here; the inner service is not called, and no body is read. The error type is the inner service's own, so nothing
-/// has to be handled. All clones share one state.
+/// A request that may go on is passed to the inner service. Its response tells how the caller
+/// stands, if an enforced plan decided and it is no redirection. A request that may not go on is
+/// answered here; the inner service is not called, and no body is read. The error type is the inner
+/// service's own, so nothing has to be handled. All clones share one state.
 ///
 /// # Where to put it
 /// - `Router::layer`: all requests, those that match no route as well. Right against scanners.
@@ -79,14 +80,21 @@ impl RateLimitLayer {
     /// # Errors
     /// [`InvalidRateLimit`] if `limit` is not allowed.
     pub fn for_route(&self, limit: &RateLimit) -> Result<Self, InvalidRateLimit> {
+        let limit = limit.check_to_keep(&self.settings.keys)?;
+        self.settings.children.add(&limit);
         Ok(Self {
             settings: Arc::clone(&self.settings),
-            only: Some(limit.check_to_keep(&self.settings.keys)?),
+            only: Some(limit),
         })
     }
 
     /// Asks the limiter for each limit of this layer, without spending: finds unknown plans, and costs that a plan can never
     /// admit, when the service starts and not at the first request. A store that is away is no mistake of the layer.
+    ///
+    /// The limits are those of the layer, of its table of routes, and of all layers and services
+    /// that [`for_route`](Self::for_route) made of it, of its clones and of each other, as long as
+    /// they exist: make the router first, and verify then. What handlers charge by themselves is
+    /// not known to the layer.
     ///
     /// # Errors
     /// [`CheckError`] for the first limit that can never be applied.
@@ -97,8 +105,7 @@ impl RateLimitLayer {
         let Ok(nobody) = Key::new("verify") else {
             return Ok(());
         };
-        let first = self.only.as_ref().or(self.settings.first_limit.as_ref());
-        for limit in first.into_iter().chain(self.settings.routes.limits()) {
+        for limit in self.settings.limits() {
             let limiter = &self.settings.limiter;
             match limiter.peek(&nobody, &limit.plans, limit.cost).await {
                 Ok(_) | Err(CheckError::Store(_)) => {}

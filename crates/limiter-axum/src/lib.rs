@@ -9,6 +9,7 @@ mod attribute;
 mod builder;
 mod charge;
 mod charges;
+mod child_limits;
 mod client_ip;
 mod complaints;
 mod entry;
@@ -58,7 +59,8 @@ pub use keys::{HmacKeyResolver, HmacSecret, InvalidHmacSecret};
 pub use keys::{KeyFn, PathParameterKeyResolver, RouteKeyResolver};
 pub use layer::RateLimitLayer;
 pub use limiter_core::{
-    CompositeKeyResolver, HeaderKeyResolver, Key, KeyResolver, PrincipalKeyResolver,
+    Challenge, CompositeKeyResolver, HeaderKeyResolver, InvalidChallenge, Key, KeyResolver,
+    PrincipalKeyResolver,
 };
 pub use missing_key::MissingKey;
 pub use principal::Principal;

@@ -24,6 +24,7 @@
 ///     .build()?;
 /// let response = by_api_key.layer(hello).oneshot(Request::new(())).await?;
 /// assert_eq!(response.status(), 401);
+/// assert_eq!(response.headers()["www-authenticate"], "ApiKey header=\"x-api-key\"");
 /// # Ok(())
 /// # }
 /// ```
@@ -33,7 +34,18 @@ pub enum MissingKey {
     /// Answer 400 Bad Request.
     #[default]
     BadRequest,
-    /// Answer 401 Unauthorized: right for API keys and principals.
+    /// Answer 401 Unauthorized, and ask in `WWW-Authenticate` for what the limit goes by: right for
+    /// API keys and principals.
+    ///
+    /// | key resolver | challenge |
+    /// |---|---|
+    /// | `HeaderKeyResolver`, `HmacKeyResolver` of `Authorization` | `Bearer` |
+    /// | the same of another header | `ApiKey header="x-api-key"` |
+    /// | `PrincipalKeyResolver` | `Bearer` |
+    /// | `CompositeKeyResolver` | those of its parts |
+    /// | `HmacKeyResolver::of` another | that of the other |
+    /// | one of your own | what its `challenges` say; `Bearer` if they say nothing |
+    /// | any, with [`challenge`](crate::RateLimitLayerBuilder::challenge) | what that says |
     Unauthorized,
     /// Answer 500 Internal Server Error: right where something before this layer always sets the key.
     ServerError,

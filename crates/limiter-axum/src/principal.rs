@@ -6,6 +6,10 @@ use std::sync::Arc;
 /// Who the caller is. The middleware that authenticates puts it into the request's extensions, and
 /// [`PrincipalKeyResolver`](crate::PrincipalKeyResolver) limits by it.
 ///
+/// The name reaches the store as it is. It is no place for a token: where there is nothing else to
+/// tell callers apart by, give it the hash, as `Key::of_secret` makes it, or limit by
+/// [`HeaderKeyResolver`](crate::HeaderKeyResolver).
+///
 /// `Debug` shows the length alone: who calls must not reach a log by accident.
 ///
 /// # Examples

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response};
-use limiter_core::{Key, RateLimiter, RequestSource, UnresolvedKey};
+use limiter_core::{Challenge, Key, RateLimiter, RequestSource, UnresolvedKey};
 
 use crate::access_list::Access;
+use crate::child_limits::ChildLimits;
 use crate::complaints::Complaints;
 use crate::rate_limit::{CheckedLimit, Keys};
 use crate::route_rule::{Found, RouteTable};
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     /// There is more to look at than the first limit: routes, lists, or what is skipped.
     pub(crate) has_rules: bool,
     pub(crate) missing_key: MissingKey,
+    pub(crate) challenges: Vec<Challenge>,
     pub(crate) keys: Keys,
     pub(crate) routes: RouteTable,
     pub(crate) access: AccessList,
@@ -33,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) on_rejection: Option<OnRejection>,
     pub(crate) on_undecided: Option<OnUndecided>,
     pub(crate) complaints: Complaints,
+    pub(crate) children: ChildLimits,
 }
 
 /// Which requests are not looked at.
@@ -112,9 +115,23 @@ impl Settings {
     }
 
     #[cold]
-    pub(crate) fn gate_of_nobody(&self, error: &UnresolvedKey) -> Gate<'static> {
-        let rejection = Rejection::by_missing_key(error, self.missing_key);
-        rejection.map_or(Gate::Pass(Undecided::PassedWithoutKey), Gate::Reject)
+    pub(crate) fn gate_of_nobody(
+        &self,
+        error: &UnresolvedKey,
+        limit: &CheckedLimit,
+    ) -> Gate<'static> {
+        match Rejection::by_missing_key(error, self.missing_key) {
+            Some(rejection) => {
+                Gate::Reject(rejection.asking_for(&self.challenges, &limit.resolver))
+            }
+            None => Gate::Pass(Undecided::PassedWithoutKey),
+        }
+    }
+
+    /// Returns every limit of the layer, of its table of routes and of the layers for routes.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = Arc<CheckedLimit>> {
+        let own = self.first_limit.iter().chain(self.routes.limits());
+        own.cloned().chain(self.children.in_use())
     }
 
     fn limit_of(&self, request: &HttpRequest<'_>) -> Option<&Arc<CheckedLimit>> {
@@ -146,7 +163,7 @@ impl Settings {
     ) -> Gate<'a> {
         let key = match key {
             Ok(key) => key,
-            Err(error) => return self.gate_of_nobody(&error),
+            Err(error) => return self.gate_of_nobody(&error, limit),
         };
         match self.access.of_key(&key) {
             Access::Limited => Gate::Charge(key, limit),

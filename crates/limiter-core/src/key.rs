@@ -5,6 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use crate::dotted::Dotted;
 
 /// Who is limited, after resolving: 1 to 255 bytes of any value.
@@ -12,7 +14,9 @@ use crate::dotted::Dotted;
 /// A key is checked once, here, and never again. Two keys are the same identity only if they are the same bytes. Keys of
 /// up to 24 bytes are kept inline, so making one allocates nothing.
 ///
-/// `Debug` shows the length alone: a key is often an address, a user name or a secret, and must not reach a log.
+/// `Debug` shows the length alone: a key is often an address or a user name, and must not reach a
+/// log. A store keeps the bytes as they are, so a secret is no key: [`Key::of_secret`] makes one
+/// that stands for it.
 ///
 /// | input | answer |
 /// |---|---|
@@ -62,6 +66,42 @@ impl Key {
             len if len > Self::MAX_LEN => Err(InvalidKey::TooLong { len }),
             len => Ok(Self(Repr::new(bytes, len))),
         }
+    }
+
+    /// Returns the key that stands for a secret, such as an API key: the first 128 bits of its
+    /// SHA-256 hash.
+    ///
+    /// It is written in hexadecimal digits, as `printf %s "$SECRET" | sha256sum | head -c 32`
+    /// prints them. Who reads the store finds no secret that nobody can guess, such as 16 random
+    /// bytes. What can be guessed, such as a short code or an e-mail address, is found by hashing
+    /// all guesses; it takes a hash with a secret of its own, as `HmacKeyResolver` of
+    /// `limiter-axum`.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_core::Key;
+    ///
+    /// let key = Key::of_secret("sk-live-4711");
+    /// assert_eq!(key.as_bytes(), b"e4bbaec69cc35659a01660700fafae97");
+    /// ```
+    #[must_use]
+    pub fn of_secret(secret: impl AsRef<[u8]>) -> Self {
+        let hash: [u8; 32] = Sha256::digest(secret).into();
+        Self::of_hash(hash.first_chunk().copied().unwrap_or_default())
+    }
+
+    /// Returns the key that is a hash, in 32 hexadecimal digits.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_core::Key;
+    ///
+    /// assert_eq!(Key::of_hash([0xa7; 16]).as_bytes(), b"a7".repeat(16));
+    /// ```
+    #[must_use]
+    pub fn of_hash(hash: [u8; 16]) -> Self {
+        let digits = format!("{:032x}", u128::from_be_bytes(hash));
+        Self(Repr::new(digits.as_bytes(), digits.len()))
     }
 
     /// Returns the bytes that the key was made of.
@@ -193,6 +233,24 @@ mod tests {
             format!("{:?}", Key::new("203.0.113.9").unwrap()),
             "Key(11 bytes)"
         );
+    }
+
+    /// The hashes of FIPS 180-2, as every tool has them.
+    #[test]
+    fn a_secret_stands_as_the_start_of_its_hash() {
+        let long = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+        for (secret, expected) in [
+            ("", "e3b0c44298fc1c149afbf4c8996fb924"),
+            ("abc", "ba7816bf8f01cfea414140de5dae2223"),
+            (long, "248d6a61d20638b8e5c026930c3e6039"),
+        ] {
+            assert_eq!(Key::of_secret(secret), Key::new(expected).unwrap());
+        }
+        assert_eq!(Key::of_secret("x".repeat(9000)).as_bytes().len(), 32);
+        let hash = std::array::from_fn(|nth| u8::try_from(nth * 17).unwrap());
+        let digits = "00112233445566778899aabbccddeeff";
+        assert_eq!(Key::of_hash(hash), Key::new(digits).unwrap());
+        assert_eq!(Key::of_hash([0; 16]).as_bytes(), [b'0'; 32]);
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 pub mod abuse;
 mod breaker;
 mod chain;
+mod challenge;
 mod cost;
 mod deadline;
 mod decision;
@@ -33,6 +34,7 @@ pub use abuse::{
 pub use breaker::{
     BreakerMode, BreakerSettings, BreakerState, CircuitBreaker, CircuitOpen, InvalidBreakerSettings,
 };
+pub use challenge::{Challenge, InvalidChallenge};
 pub use cost::{Cost, InvalidCost};
 pub use deadline::{DeadlinePassed, DeadlineRepository};
 pub use decision::{CheckError, Decision, Denial, Outcome, PlanDecision, Reason};

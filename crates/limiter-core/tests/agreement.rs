@@ -176,3 +176,29 @@ impl Both {
         support::cost(asked.min(most.unwrap()))
     }
 }
+
+/// A window that gets shorter each time when it is full keeps more sub-buckets than one plan alone ever makes: so many, and no more.
+#[test]
+fn a_window_keeps_257_sub_buckets_at_most_however_its_plan_changes() {
+    for units in ["sliding 1000000/", "suppressing 1/"] {
+        let mut both = Both::new(vec![plan("only", "1/s".parse().unwrap())]);
+        let mut most = 0;
+        for (window, every) in [("256s", 1_000), ("128s", 500), ("64s", 250), ("32s", 125)] {
+            let limit: Limit = format!("{units}{window} every {every}ms").parse().unwrap();
+            both.happen(Event::Change { nth: 0, limit }).unwrap();
+            for _ in 0..250 {
+                both.happen(Event::Acquire { cost: 1, bits: 0 }).unwrap();
+                both.happen(Event::Peek { cost: 1 }).unwrap();
+                both.happen(Event::WaitMicros(every * 1_000)).unwrap();
+                let kept = match &both.states[0] {
+                    Some(State::SlidingWindow(log) | State::SuppressingWindow(log)) => {
+                        log.sub_buckets().len()
+                    }
+                    _ => 0,
+                };
+                most = most.max(kept);
+            }
+        }
+        assert_eq!(most, 257);
+    }
+}

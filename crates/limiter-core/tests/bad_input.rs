@@ -136,18 +136,18 @@ fn granularities_are_refused_as_their_tables_say() {
         &soft,
     ] {
         refused! {
-            of(1001, Duration::ZERO) => InvalidLimit::Granularity { micros: 0, window_us: 1_000_000 },
-            of(1001, second + MICROSECOND) => InvalidLimit::Granularity { micros: 1_000_001, .. },
-            of(1001, MILLISECOND + NANOSECOND) => InvalidLimit::PartOfAMicrosecond { what: "granularity", nanos: 1 },
-            of(1001, MILLISECOND - MICROSECOND) => InvalidLimit::TooFine { micros: 999, least_us: 1_000 },
+            of(257, Duration::ZERO) => InvalidLimit::Granularity { micros: 0, window_us: 1_000_000 },
+            of(257, second + MICROSECOND) => InvalidLimit::Granularity { micros: 1_000_001, .. },
+            of(257, MILLISECOND + NANOSECOND) => InvalidLimit::PartOfAMicrosecond { what: "granularity", nanos: 1 },
+            of(257, 3_906 * MICROSECOND) => InvalidLimit::TooFine { micros: 3_906, least_us: 3_907 },
         }
-        assert!(of(1001, MILLISECOND).is_ok() && of(1, second).is_ok());
+        assert!(of(257, 3_907 * MICROSECOND).is_ok() && of(1, second).is_ok());
     }
     assert!(
-        sliding(1000, MICROSECOND).is_ok(),
-        "a thousand units make no more sub-buckets"
+        sliding(256, MICROSECOND).is_ok(),
+        "so many units make no more sub-buckets"
     );
-    refused!(soft(1000, MICROSECOND) => InvalidLimit::TooFine { .. });
+    refused!(soft(256, MICROSECOND) => InvalidLimit::TooFine { .. });
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_request_is_made_up_for_the_resolvers_that_are_here() {
     request.expect_header().return_const(None);
     request.expect_principal().times(1).return_const("alice");
     let by_header = HeaderKeyResolver::new("X-Api-Key").resolve(&request);
-    assert_eq!(by_header.unwrap(), Key::new("k-123").unwrap());
+    assert_eq!(by_header.unwrap(), Key::of_secret("k-123"));
     let by_principal = PrincipalKeyResolver.resolve(&request);
     assert_eq!(by_principal.unwrap(), Key::new("alice").unwrap());
     assert!(request.part(std::any::TypeId::of::<()>()).is_none());

@@ -9,6 +9,7 @@ use fred::types::config::{Options, Server};
 use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
 use futures_util::future::join_all;
 use limiter_lua::{Job, Redirect};
+use tokio::runtime::Handle;
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
@@ -28,8 +29,7 @@ pub(crate) struct Command {
 impl Connection {
     /// Takes a client. Whatever its settings, it does not send a call twice: by itself, fred sends those again that were
     /// under way when a connection closed. Nor does one that the store made follow redirections: after ASKING it may take one
-    /// call's reply for another's. It learns of a moved slot all the same, and the store calls again. (To fred, a call's own 0
-    /// means what the client has, so a client of the user's must say so itself.)
+    /// call's reply for another's. (To fred, a call's own 0 means what the client has, so a client of the user's must say so itself.)
     pub(crate) fn new(client: Client, task: Option<ConnectHandle>) -> Self {
         let options = Options {
             max_attempts: Some(1),
@@ -46,9 +46,8 @@ impl Connection {
 
     /// Sends `command`, and returns its reply.
     pub(crate) async fn send(&self, Command { verb, args }: Command) -> Result<Value, Error> {
-        // The futures of fred are large, and would be moved with ours. Our own client is told all of this already, but for
-        // where a cluster's key is.
-        if self.task.is_some() && !self.is_cluster() {
+        // The futures of fred are large, and would be moved with ours. Our own client is told all of this already.
+        if self.task.is_some() {
             return Box::pin(self.client.custom(verb, args)).await;
         }
         let options = self.options_for(&verb, None);
@@ -58,7 +57,18 @@ impl Connection {
 
     /// Sends `commands` to one server in one go, and returns their replies.
     pub(crate) async fn send_all(&self, commands: Vec<Command>) -> Vec<Result<Value, Error>> {
-        join_all(commands.into_iter().map(|command| self.send(command))).await
+        if self.task.is_none() {
+            return join_all(commands.into_iter().map(|command| self.send(command))).await;
+        }
+        let pipeline = self.client.pipeline();
+        for Command { verb, args } in commands {
+            // It is put in a row, and says so at once.
+            let queued: Result<Value, Error> = pipeline.custom(verb, args).await;
+            if let Err(error) = queued {
+                return vec![Err(error)];
+            }
+        }
+        pipeline.try_all().await
     }
 
     /// Sends `command` to the node that another named.
@@ -76,7 +86,7 @@ impl Connection {
     fn options_for(&self, verb: &CustomCommand, node: Option<&Redirect>) -> Options {
         Options {
             cluster_hash: Some(verb.cluster_hash.clone()),
-            cluster_node: node.map(|node| Server::new(node.host.as_str(), node.port)),
+            cluster_node: node.map(|node| Server::new(node.node.host(), node.node.port())),
             ..self.options.clone()
         }
     }
@@ -90,11 +100,22 @@ impl Connection {
         self.task.as_ref().is_none_or(|task| !task.is_finished())
     }
 
+    /// Ends a client of the store's own, whoever waits for it.
+    pub(crate) fn abort(self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+        self.close();
+    }
+
     /// Closes the client, in the background: its tasks live until then.
     pub(crate) fn close(self) {
-        tokio::spawn(async move {
-            let _ = self.client.quit().await;
-        });
+        // A runtime that ends takes the client's tasks with it.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = self.client.quit().await;
+            });
+        }
     }
 }
 
@@ -104,7 +125,9 @@ pub(crate) fn command(job: &Job<'_>, with_text: bool) -> Command {
     if let Some(script) = job.script_arg(with_text) {
         args.extend([Value::from_static_str(script), i64::from(job.keys()).into()]);
     }
-    args.push(bytes(job.key()));
+    if job.keys() > 0 {
+        args.push(bytes(job.key()));
+    }
     args.extend(job.rest().map(bytes));
     Command {
         verb: CustomCommand::new_static(job.verb(with_text), hash, false),

@@ -1,10 +1,14 @@
 //! [`Endpoint`]: which servers, and in which arrangement.
 
+use std::time::Duration;
+
 use fred::error::Error;
+use fred::types::config::{Config, Server, ServerConfig};
 #[cfg(feature = "tls")]
-use fred::types::config::TlsConnector;
-use fred::types::config::{Config, ServerConfig};
-use limiter_lua::{Address, Arrangement, InvalidAddress};
+use limiter_lua::Trust;
+use limiter_lua::{Address, Arrangement, InvalidAddress, Node, Servers};
+
+use crate::connector::Connector;
 
 /// Which servers hold the state, and in which arrangement.
 ///
@@ -27,30 +31,76 @@ use limiter_lua::{Address, Arrangement, InvalidAddress};
 /// # Ok::<(), limiter_fred::InvalidEndpoint>(())
 /// ```
 #[derive(Clone)]
-pub struct Endpoint(pub(crate) Config);
+pub struct Endpoint {
+    config: Config,
+    /// Whom to trust, if servers are reached over TLS and the configuration does not say how.
+    #[cfg(feature = "tls")]
+    trust: Option<Trust>,
+}
 
 impl Endpoint {
-    /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own.
+    /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own, sentinels
+    /// included.
     ///
     /// # Errors
     /// [`InvalidEndpoint`] if there is no certificate in `pem`, or a damaged one.
     #[cfg(feature = "tls")]
     pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, InvalidEndpoint> {
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in crate::tls::certificates(pem).ok_or(InvalidEndpoint::Certificates)? {
-            let added = roots.add(certificate);
-            added.map_err(|_| InvalidEndpoint::Certificates)?;
-        }
-        let client = rustls::ClientConfig::builder().with_root_certificates(roots);
-        let connector = TlsConnector::from(client.with_no_client_auth());
-        self.0.tls = Some(connector.into());
+        self.config.tls = None;
+        self.trust = Some(Trust::in_authorities(pem).ok_or(InvalidEndpoint::Certificates)?);
         Ok(self)
     }
+
+    /// Returns what connects, and to which servers.
+    pub(crate) fn into_parts(self, connect_timeout: Duration) -> (Connector, Servers) {
+        let mut sentinels = self.config.clone();
+        let servers = match &self.config.server {
+            ServerConfig::Centralized { server } => Servers::One(node(server)),
+            ServerConfig::Clustered { hosts, .. } => {
+                Servers::Cluster(hosts.iter().map(node).collect())
+            }
+            ServerConfig::Sentinel {
+                hosts,
+                service_name,
+                username,
+                password,
+            } => {
+                // A sentinel has no databases, and users of its own.
+                sentinels.database = None;
+                (sentinels.username, sentinels.password) = (username.clone(), password.clone());
+                Servers::Sentinel {
+                    sentinels: hosts.iter().map(node).collect(),
+                    master: service_name.clone(),
+                }
+            }
+            #[allow(
+                unreachable_patterns,
+                reason = "fred has sockets of Unix behind a feature that its users may choose"
+            )]
+            _ => Servers::Local,
+        };
+        let connector = Connector {
+            servers: self.config,
+            sentinels,
+            connect_timeout,
+            #[cfg(feature = "tls")]
+            trust: self.trust,
+        };
+        (connector, servers)
+    }
+}
+
+fn node(server: &Server) -> Node {
+    Node::new(&*server.host, server.port)
 }
 
 impl From<Config> for Endpoint {
     fn from(config: Config) -> Self {
-        Self(config)
+        Self {
+            config,
+            #[cfg(feature = "tls")]
+            trust: None,
+        }
     }
 }
 
@@ -58,29 +108,40 @@ impl std::str::FromStr for Endpoint {
     type Err = InvalidEndpoint;
 
     fn from_str(text: &str) -> Result<Self, InvalidEndpoint> {
-        #[cfg(feature = "tls")]
-        crate::tls::ensure_provider();
         let Address {
             transport,
             user,
             hosts,
             arrangement,
         } = Address::read(text)?;
-        // fred takes user and password with the first node, and the others as parameters.
+        let is_tls = transport == "rediss";
+        if is_tls && cfg!(not(feature = "tls")) {
+            return Err(InvalidEndpoint::NoTls);
+        }
+        // fred takes user and password with the first node, and the others as parameters. TLS is the store's own affair: fred would
+        // read here and now whom the system trusts.
         let mut hosts = hosts.into_iter();
         let first = hosts.next().unwrap_or_default();
         let nodes = hosts.fold(String::new(), |list, node| list + "&node=" + node);
         let config = match arrangement {
-            Arrangement::Standalone => Config::from_url_centralized(text),
+            Arrangement::Standalone => {
+                Config::from_url_centralized(&text.replacen(transport, "redis", 1))
+            }
             Arrangement::Cluster => Config::from_url_clustered(&format!(
-                "{transport}-cluster://{user}{first}?{}",
+                "redis-cluster://{user}{first}?{}",
                 nodes.trim_start_matches('&')
             )),
             Arrangement::Sentinel { master, db } => Config::from_url_sentinel(&format!(
-                "{transport}-sentinel://{user}{first}/{db}?sentinelServiceName={master}{nodes}"
+                "redis-sentinel://{user}{first}/{db}?sentinelServiceName={master}{nodes}"
             )),
         };
-        config.map(Self).map_err(InvalidEndpoint::Url)
+        let endpoint = Self::from(config.map_err(InvalidEndpoint::Url)?);
+        #[cfg(feature = "tls")]
+        let endpoint = Self {
+            trust: is_tls.then(Trust::default),
+            ..endpoint
+        };
+        Ok(endpoint)
     }
 }
 
@@ -93,9 +154,13 @@ impl TryFrom<&str> for Endpoint {
 }
 
 /// Shows the arrangement alone: addresses come with passwords.
+#[allow(
+    clippy::missing_fields_in_debug,
+    reason = "whom TLS trusts is long, and no part of the arrangement"
+)]
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0.server {
+        match &self.config.server {
             ServerConfig::Clustered { hosts, .. } => f
                 .debug_struct("Cluster")
                 .field("nodes", &hosts.len())
@@ -125,8 +190,11 @@ pub enum InvalidEndpoint {
     #[cfg(feature = "tls")]
     #[error("no certificate in PEM, or a damaged one: give those of the authorities to trust")]
     Certificates,
+    /// The address wants TLS.
+    #[error("rediss:// needs the feature tls of limiter-fred")]
+    NoTls,
     /// The client refused the address.
-    #[error("address is not a URL of Redis, or needs the feature tls")]
+    #[error("address is not a URL of Redis")]
     Url(#[source] Error),
 }
 

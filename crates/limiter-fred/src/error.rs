@@ -14,7 +14,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     match error.kind() {
         ErrorKind::Auth => Failure::WRONG_PASSWORD,
         ErrorKind::Config | ErrorKind::Url => Failure::WRONG_ADDRESS,
-        // The server said MOVED or ASK, and fred was told not to follow: the call did not run.
+        // A node of a cluster said MOVED or ASK, and the user's client was told not to follow: the call did not run.
         ErrorKind::Routing if error.details() == TOO_MANY_REDIRECTIONS => {
             Failure::Reply(Fault::NotNow)
         }

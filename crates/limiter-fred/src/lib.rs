@@ -4,20 +4,18 @@
 mod attempts;
 mod builder;
 mod connection;
-mod dial;
+mod connector;
 mod endpoint;
 mod error;
 #[cfg(feature = "sessions")]
 mod sessions;
 mod store;
-#[cfg(feature = "tls")]
-mod tls;
 
 pub use builder::FredStoreBuilder;
 pub use endpoint::{Endpoint, InvalidEndpoint};
 pub use limiter_lua::{
-    Connections, InvalidAddress, InvalidConnections, InvalidPrefix, KeyLayout, PoolSizing, Script,
-    SystemRandom,
+    Connections, InvalidAddress, InvalidConnections, InvalidPrefix, KeyLayout, Node, PoolSizing,
+    Script, SystemRandom,
 };
 pub use store::FredStore;
 

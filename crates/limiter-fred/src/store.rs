@@ -6,7 +6,7 @@ use limiter_core::{Cost, Key, Plan, RateLimiterRepository, StoreError, Verdict};
 use limiter_lua::{KeyLayout, Runner};
 
 use crate::builder::FredStoreBuilder;
-use crate::dial::Dial;
+use crate::connector::Connector;
 use crate::endpoint::{Endpoint, InvalidEndpoint};
 
 /// The store on Redis and Valkey, through fred.
@@ -28,7 +28,7 @@ use crate::endpoint::{Endpoint, InvalidEndpoint};
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct FredStore(pub(crate) Runner<Dial>);
+pub struct FredStore(pub(crate) Runner<Connector>);
 
 impl FredStore {
     /// Makes a store with the default prefix and deadline. Nothing is connected yet. [`Endpoint`] says what addresses

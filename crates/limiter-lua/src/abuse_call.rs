@@ -23,7 +23,7 @@ use crate::{BadReply, Job, KeyLayout, Script};
 ///
 /// let login = AbusePolicy::builder("login").tier(Tier::new("temp", 5, minutes(10))).build()?;
 /// let call = AbuseCall::record(&KeyLayout::default(), &Key::new("ann")?, &login);
-/// assert_eq!((call.name(), call.args().count()), (&b"rl:{ann}:login"[..], 2));
+/// assert_eq!((call.name(), call.args().count()), (&b"rl:1:{ann}:login"[..], 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

@@ -12,7 +12,7 @@ pub enum BadReply {
         /// How long the reply was.
         len: usize,
     },
-    /// The state of a plan was written by another version of the library.
+    /// The state of a plan is marked with a version that is not the layout's. No release writes such a one under this name.
     #[error("unknown version {version} of the state of plan {plan}")]
     UnknownVersion {
         /// The version that it is marked with.
@@ -31,17 +31,22 @@ pub enum BadReply {
     Disagrees,
 }
 
+impl BadReply {
+    /// Returns whether the reply may be one to another call: the replies on its connection are out of step then.
+    #[must_use]
+    pub const fn is_out_of_step(&self) -> bool {
+        matches!(self, Self::Malformed { .. } | Self::Disagrees)
+    }
+}
+
 impl From<BadReply> for StoreError {
     fn from(bad: BadReply) -> Self {
         match bad {
             BadReply::Malformed { .. } | BadReply::Disagrees => {
                 Self::unavailable(Charge::Possible, bad)
             }
-            BadReply::UnknownVersion { .. } => Self::misconfigured(
-                "let all nodes use the version of the library that wrote the state, or reset the key",
-                bad,
-            ),
-            BadReply::Corrupt { .. } => Self::misconfigured(
+            // Each release has keys of its own: what is of another version under this one's is none that a release has written.
+            BadReply::UnknownVersion { .. } | BadReply::Corrupt { .. } => Self::misconfigured(
                 "let nothing but the limiter write under its prefix, then reset the key",
                 bad,
             ),

@@ -24,7 +24,7 @@ use crate::{BadReply, Job, KeyLayout, Script};
 ///
 /// let (layout, key, plans) = (KeyLayout::default(), Key::new("ann")?, [Plan::new("gold", "10/s")?]);
 /// let call = Call::acquire(&layout, &key, &plans, Cost::ONE, Draw::LOWEST)?;
-/// assert_eq!((call.name(), call.args().count()), (&b"rl:{ann}"[..], 2));
+/// assert_eq!((call.name(), call.args().count()), (&b"rl:1:{ann}"[..], 2));
 /// let Answer::Verdict(verdict) = call.answer(b"1800000000 250000+\0")? else { unreachable!() };
 /// assert_eq!(verdict.plans[0].remaining, 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,20 +4,20 @@
 -- KEYS[1]    hash of the identity: a field for each plan, named as the plan in lower case; absent: never used
 -- ARGV[1]    packed call, big-endian: op u8 (0 peek, 1 acquire, 2 refund), plans u8, draw u24 (0 to 999,999), then for
 --            each plan tag u8 (as in the state), shadow u8 (0 enforced, 1 shadow) and by tag
---   0x21     period_us u32, rest_us u40, cost_us u40: a token takes period_us, capacity - cost tokens rest_us, ...
---   0x25     units u32, period_us u48, rest_us u56, rest_part u32, cost_us u56, cost_part u32, cost u32
+--   0x11     period_us u32, rest_us u40, cost_us u40: a token takes period_us, capacity - cost tokens rest_us, ...
+--   0x15     units u32, period_us u48, rest_us u56, rest_part u32, cost_us u56, cost_part u32, cost u32
 --            (*_us and *_part are tokens as the time to refill them: microseconds, and a remainder in 1/units of one)
---   0x22     limit u32, cost u32, window_us u48, granularity_us u48
---   0x23     the same, then hard u32
---   0x24     limit u32, cost u32, window_us u48
+--   0x12     limit u32, cost u32, window_us u48, granularity_us u48
+--   0x13     the same, then hard u32
+--   0x14     limit u32, cost u32, window_us u48
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
--- State      tag u8: the version (2) in the high half, the form in the low half; then by tag
---   0x21     token bucket with 1 token per period < 2^32 us, full within 2^42 us: seen_us u56, debt u56 in 1/1024 us, period_us u32
---   0x25     any token bucket: seen_us u56, debt_us u56, debt_part u40 in 1/(1024 units) us, units u32, period_us u48
---   0x22/3   sliding, suppressing window: seen_us u56, newest_began_us u56, total u56, kept_us u48, then for each sub-bucket, the
+-- State      tag u8: the version (1) in the high half, the form in the low half; then by tag
+--   0x11     token bucket with 1 token per period < 2^32 us, full within 2^42 us: seen_us u56, debt u56 in 1/1024 us, period_us u32
+--   0x15     any token bucket: seen_us u56, debt_us u56, debt_part u40 in 1/(1024 units) us, units u32, period_us u48
+--   0x12/3   sliding, suppressing window: seen_us u56, newest_began_us u56, total u56, kept_us u48, then for each sub-bucket, the
 --            oldest in front: came_at_us u56, units u32 (total is the sum of these units, kept_us the longest window of the plans
 --            that added to it)
---   0x24     fixed window: began_us u56, ends_at_us u56, used u32
+--   0x14     fixed window: began_us u56, ends_at_us u56, used u32
 --            A state that has run out under the plans that left it (a bucket that is full by its rate, a log whose newest units are
 --            older than kept_us, a window that has ended) counts as none, so that expiry changes nothing
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), then for each plan the state as it was before
@@ -65,18 +65,18 @@ for i = 1, plans do
   if state then
     form, length = byte(state), #state
     local sound
-    if form == 0x21 then
+    if form == 0x11 then
       sound = length == 19
-    elseif form == 0x22 or form == 0x23 then
+    elseif form == 0x12 or form == 0x13 then
       sound = length >= 39 and length % 11 == 6
-    elseif form == 0x25 then
+    elseif form == 0x15 then
       sound = length == 30
     else
-      sound = form == 0x24 and length == 19
+      sound = form == 0x14 and length == 19
     end
     if not sound then
       local what = ' of plan ' .. ARGV[i + 1]
-      if form and floor(form / 16) ~= 2 then
+      if form and floor(form / 16) ~= 1 then
         return redis.error_reply('LIMITERSTATE unknown version ' .. floor(form / 16) .. ' of the state' .. what)
       end
       return redis.error_reply('LIMITERSTATE corrupt state' .. what)
@@ -87,7 +87,7 @@ for i = 1, plans do
 
   local admits, after, slot, old_slot = true, nil, -1, -1
 
-  if op == 1 and tag == 0x21 and (not state or (form == 0x21 and state:sub(16) == call:sub(at + 2, at + 5))) then
+  if op == 1 and tag == 0x11 and (not state or (form == 0x11 and state:sub(16) == call:sub(at + 2, at + 5))) then
     -- Twin of limiter_core::math::token_bucket, for what is commonest: as in token_buckets.lua.
     local period, rest, cost
     shadow, period, rest, cost, at = read('>xBI4I5I5', call, at)
@@ -112,10 +112,10 @@ for i = 1, plans do
       if full_at >= covered then slot = floor(full_at / 5000000) end
     end
 
-  elseif tag == 0x21 or tag == 0x25 then
+  elseif tag == 0x11 or tag == 0x15 then
     -- Twin of limiter_core::math::token_bucket.
     local units, period, rest_us, rest_part, cost_us, cost_part, cost = 1, 0, 0, 0, 0, 0, nil
-    if tag == 0x21 then
+    if tag == 0x11 then
       shadow, period, rest_us, cost_us, at = read('>xBI4I5I5', call, at)
       cost = cost_us / period
     else
@@ -125,10 +125,10 @@ for i = 1, plans do
     local second_part = units * 1024
     local seen, debt_us, debt_part, lacks_us, lacks_part = now, 0, 0, 0, 0
     local old_seen, old_us, old_part, old_units, old_period, covered = nil, nil, 0, 1, nil, 0
-    if form == 0x21 then
+    if form == 0x11 then
       old_seen, old_us, old_period = read('>I7I7I4', state, 2)
       old_us, old_part = floor(old_us / 1024), old_us % 1024
-    elseif form == 0x25 then
+    elseif form == 0x15 then
       old_seen, old_us, old_part, old_units, old_period = read('>I7I7I5I4I6', state, 2)
     end
     if old_seen then
@@ -145,7 +145,7 @@ for i = 1, plans do
         if debt_part < 0 then debt_us, debt_part = debt_us - 1, debt_part + old_units * 1024 end
         if debt_us < 0 or (debt_us == 0 and debt_part == 0) then
           after = ''
-        elseif form == 0x21 then
+        elseif form == 0x11 then
           after = write('>BI7I7I4', form, seen, debt_us * 1024 + debt_part, old_period)
         else
           after = write('>BI7I7I5I4I6', form, seen, debt_us, debt_part, old_units, old_period)
@@ -173,16 +173,16 @@ for i = 1, plans do
       debt_us, debt_part = debt_us + cost_us, debt_part + cost_part
       if debt_part >= second_part then debt_us, debt_part = debt_us + 1, debt_part - second_part end
       if debt_us >= 4503599627370495 then debt_us, debt_part = 4503599627370495, 0 end
-      if tag == 0x21 and debt_us < 4398046511104 then
+      if tag == 0x11 and debt_us < 4398046511104 then
         after = write('>BI7I7I4', tag, seen, debt_us * 1024 + debt_part, period)
       else
-        after = write('>BI7I7I5I4I6', 0x25, seen, debt_us, debt_part, units, period)
+        after = write('>BI7I7I5I4I6', 0x15, seen, debt_us, debt_part, units, period)
       end
       local full_at = seen + debt_us
       if full_at >= covered then slot = floor(full_at / 5000000) end
     end
 
-  elseif tag == 0x24 then
+  elseif tag == 0x14 then
     -- Twin of limiter_core::math::fixed_window.
     local limit, cost, window
     shadow, limit, cost, window, at = read('>xBI4I4I6', call, at)
@@ -204,11 +204,11 @@ for i = 1, plans do
       after, slot = write('>BI7I7I4', tag, began, ends, used + cost), floor(ends / 5000000)
     end
 
-  elseif tag == 0x22 or tag == 0x23 then
+  elseif tag == 0x12 or tag == 0x13 then
     -- Twin of limiter_core::math::{window_log, sliding_window, suppressing_window}.
     local limit, cost, window, granularity, hard
     shadow, limit, cost, window, granularity, at = read('>xBI4I4I6I6', call, at)
-    if tag == 0x23 then hard, at = read('>I4', call, at) end
+    if tag == 0x13 then hard, at = read('>I4', call, at) end
     -- Of the sub-buckets, those from `first` on are kept, those from `live` on are in the window of this plan.
     local seen, began, kept, total, held, newest, newest_units = now, now, window, 0, 0, 0, 0
     local first, live, runs = length + 1, length + 1, false
@@ -250,7 +250,7 @@ for i = 1, plans do
         after = write('>BI7I7I7I6I7I4', tag, seen, began, total - cost, kept, came, units - rest) .. state:sub(first + 11)
       end
     elseif op == 1 then
-      if tag == 0x22 then
+      if tag == 0x12 then
         admits = held + cost <= limit
       elseif held + cost > limit then
         local refused = 1000000
@@ -300,7 +300,7 @@ for i = 1, plans do
         brief = brief or {}
         brief[i] = write('>BI7I7I7I6I7I4', tag, seen, began, held, window, newest, held)
       end
-      if admits or tag == 0x23 then
+      if admits or tag == 0x13 then
         local last, body, units = length + 1, '', cost
         if live < length and seen - began < granularity then
           last, units, total = length - 10, newest_units + cost, total - newest_units
@@ -325,10 +325,17 @@ for i = 1, plans do
           parts[#parts + 1] = write('>I7I4', joined_came, joined)
           body, first = table.concat(parts), live
         end
-        after = write('>BI7I7I7I6', tag, seen, began, total + units, kept) .. body .. (state or ''):sub(first, last - 1)
-          .. write('>I7I4', seen, units)
+        body = body .. (state or ''):sub(first, last - 1)
+        if #body > 2816 then
+          -- A changed plan has left more than 256 sub-buckets: of those, the two that leave first leave with the second.
+          local _, units_1, came_2, units_2 = read('>I7I4I7I4', body)
+          local both = units_1 + units_2
+          if both > 4294967295 then both, total = 4294967295, total - both + 4294967295 end
+          body = write('>I7I4', came_2, both) .. body:sub(23)
+        end
+        after = write('>BI7I7I7I6', tag, seen, began, total + units, kept) .. body .. write('>I7I4', seen, units)
         slot = floor((seen + kept) / 5000000)
-        if tag == 0x23 then
+        if tag == 0x13 then
           observed = observed or {'HSET', key}
           observed[#observed + 1] = ARGV[i + 1]
           observed[#observed + 1] = after

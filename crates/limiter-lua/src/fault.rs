@@ -66,9 +66,6 @@ impl Fault {
             }
             "WRONGTYPE" => Self::Misconfigured("take a prefix that nothing else uses"),
             "CROSSSLOT" => Self::SeveralSlots,
-            "LIMITERSTATE" if detail.starts_with("unknown version") => Self::Misconfigured(
-                "let all nodes use the version of the library that wrote the state, or reset the key",
-            ),
             "LIMITERSTATE" => Self::Misconfigured(
                 "let nothing but the limiter write under its prefix, then reset the key",
             ),

@@ -2,11 +2,17 @@
 
 use limiter_core::{Key, PlanName};
 
-/// Where an identity's state is kept: `<prefix>:{<encoded key>}`.
+use crate::escaped::{escape, unescape};
+
+/// Where an identity's state is kept: `<prefix>:<version>:{<encoded key>}`.
+///
+/// The version is that of the layout: of names and of all bytes under them. A release that changes either has another
+/// version. So two releases side by side on one store never read each other's bytes, and admit at most twice the limit.
 ///
 /// The braces are the hash tag of Redis Cluster and are written by the layout alone. The key's bytes are encoded one to
-/// one: letters, digits and `-._~@/=+` stand for themselves, every other byte is `%` and two hexadecimal digits. So two
-/// keys never share a name, and no name holds a control byte, a space, a colon or a brace of the user's.
+/// one: letters, digits and `-._~@/=+` stand for themselves, every other byte is `%` and two hexadecimal digits. Where
+/// that would be longer than 342 characters, the whole key is `%%` and its base64 in the URL-safe alphabet. So two keys
+/// never share a name, and no name holds a control byte, a space, a colon or a brace of the user's.
 ///
 /// | prefix | answer |
 /// |---|---|
@@ -20,13 +26,15 @@ use limiter_core::{Key, PlanName};
 ///
 /// let layout = KeyLayout::new("rl")?;
 /// let name = layout.name(&Key::new("user:4{2}")?);
-/// assert_eq!(name, b"rl:{user%3A4%7B2%7D}");
+/// assert_eq!(name, b"rl:1:{user%3A4%7B2%7D}");
 /// assert_eq!(layout.key_bytes(&name).as_deref(), Some(&b"user:4{2}"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
     prefix: String,
+    /// What all names begin with: prefix and version.
+    root: String,
 }
 
 const PREFIX_MAX_LEN: usize = 64;
@@ -34,6 +42,8 @@ const PREFIX_MAX_LEN: usize = 64;
 impl KeyLayout {
     /// The prefix that stores use if none is named.
     pub const DEFAULT_PREFIX: &'static str = "rl";
+    /// The version of the layout. Whoever changes a name, or the bytes that a script writes, raises it.
+    pub const VERSION: u8 = 1;
 
     /// Checks and keeps a prefix.
     ///
@@ -46,10 +56,22 @@ impl KeyLayout {
                 .bytes()
                 .all(|byte| byte.is_ascii_graphic() && !b"{}*?[]\\".contains(&byte));
         if sound {
-            Ok(Self { prefix })
+            Ok(Self::of_version(prefix, Self::VERSION))
         } else {
             Err(InvalidPrefix { prefix })
         }
+    }
+
+    fn of_version(prefix: String, version: u8) -> Self {
+        let root = format!("{prefix}:{version}");
+        Self { prefix, root }
+    }
+
+    /// Returns the layout that a release with another version would have: for tests of releases side by side.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_version(self, version: u8) -> Self {
+        Self::of_version(self.prefix, version)
     }
 
     /// Returns the prefix.
@@ -58,33 +80,33 @@ impl KeyLayout {
         &self.prefix
     }
 
-    /// Returns the pattern that matches the names of all identities under this prefix, as `SCAN` takes it.
+    /// Returns what all names of this layout begin with: `<prefix>:<version>`.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Returns the pattern that matches the names of all identities of this layout, as `SCAN` takes it.
     #[must_use]
     pub fn pattern(&self) -> String {
-        format!("{}:{{*}}", self.prefix)
+        format!("{}:{{*}}", self.root)
     }
 
     /// Returns the name of the hash that keeps what is known of `key`.
     #[must_use]
     pub fn name(&self, key: &Key) -> Vec<u8> {
         let bytes = key.as_bytes();
-        let mut name = Vec::with_capacity(self.prefix.len() + bytes.len() + 3);
-        name.extend_from_slice(self.prefix.as_bytes());
+        let mut name = Vec::with_capacity(self.root.len() + bytes.len() + 3);
+        name.extend_from_slice(self.root.as_bytes());
         name.extend_from_slice(b":{");
-        for &byte in bytes {
-            if stands_for_itself(byte) {
-                name.push(byte);
-            } else {
-                name.extend_from_slice(&[b'%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
-            }
-        }
+        escape(bytes, &mut name);
         name.push(b'}');
         name
     }
 
-    /// Returns the name of the string that keeps the attempts of `key` under the abuse policy called `policy`:
-    /// `<prefix>:{<encoded key>}:<policy>`, the policy in lower case. It lies in the same slot as [`name`](Self::name), and
-    /// is the name of no hash: those end with a brace.
+    /// Returns the name of the hash that keeps the attempts of `key` under the abuse policy called `policy`:
+    /// `<prefix>:<version>:{<encoded key>}:<policy>`, the policy in lower case. It lies in the same slot as [`name`](Self::name), and
+    /// is the name of no identity: those end with a brace.
     #[must_use]
     pub fn name_under(&self, key: &Key, policy: &PlanName) -> Vec<u8> {
         let mut name = self.name(key);
@@ -98,10 +120,10 @@ impl KeyLayout {
         name
     }
 
-    /// Returns the pattern that matches the names of all attempts under this prefix, as `SCAN` takes it.
+    /// Returns the pattern that matches the names of all attempts of this layout, as `SCAN` takes it.
     #[must_use]
     pub fn attempts_pattern(&self) -> String {
-        format!("{}:{{*}}:*", self.prefix)
+        format!("{}:{{*}}:*", self.root)
     }
 
     /// Returns the bytes of the key and the policy whose attempts are called `name`; `None` if this layout makes no such
@@ -118,47 +140,16 @@ impl KeyLayout {
     #[must_use]
     pub fn key_bytes(&self, name: &[u8]) -> Option<Vec<u8>> {
         let encoded = name
-            .strip_prefix(self.prefix.as_bytes())?
+            .strip_prefix(self.root.as_bytes())?
             .strip_prefix(b":{")?
             .strip_suffix(b"}")?;
-        let mut bytes = Vec::with_capacity(encoded.len());
-        let mut rest = encoded.iter();
-        while let Some(&byte) = rest.next() {
-            bytes.push(match byte {
-                b'%' => hex_value(*rest.next()?)? << 4 | hex_value(*rest.next()?)?,
-                _ if stands_for_itself(byte) => byte,
-                _ => return None,
-            });
-        }
-        Some(bytes)
+        unescape(encoded)
     }
 }
 
 impl Default for KeyLayout {
     fn default() -> Self {
-        Self {
-            prefix: Self::DEFAULT_PREFIX.to_owned(),
-        }
-    }
-}
-
-const fn stands_for_itself(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'@' | b'/' | b'=' | b'+')
-}
-
-const fn hex_digit(half: u8) -> u8 {
-    match half {
-        0..=9 => b'0' + half,
-        _ => b'A' + half - 10,
-    }
-}
-
-const fn hex_value(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
+        Self::of_version(Self::DEFAULT_PREFIX.to_owned(), Self::VERSION)
     }
 }
 
@@ -201,7 +192,7 @@ mod tests {
         let layout = KeyLayout::new("shop:eu").unwrap();
         let (key, policy) = (Key::new("a:{b}").unwrap(), PlanName::new("Login").unwrap());
         let name = layout.name_under(&key, &policy);
-        assert_eq!(name, b"shop:eu:{a%3A%7Bb%7D}:login");
+        assert_eq!(name, b"shop:eu:1:{a%3A%7Bb%7D}:login");
         assert_eq!(layout.key_bytes(&name), None);
         assert_eq!(layout.key_and_policy(&layout.name(&key)), None);
         assert_eq!(
@@ -210,15 +201,36 @@ mod tests {
         );
     }
 
+    #[test]
+    fn layouts_of_two_versions_know_no_name_of_each_other() {
+        let ours = KeyLayout::new("rl").unwrap();
+        let next = ours.clone().with_version(2);
+        let prefixed = KeyLayout::new("rl:1").unwrap();
+        let (key, policy) = (Key::new("ann").unwrap(), PlanName::new("login").unwrap());
+        assert_eq!(ours.name(&key), b"rl:1:{ann}");
+        assert_eq!(next.name(&key), b"rl:2:{ann}");
+        for (layout, others) in [
+            (&ours, [&next, &prefixed]),
+            (&next, [&ours, &prefixed]),
+            (&prefixed, [&ours, &next]),
+        ] {
+            for other in others {
+                assert_eq!(other.key_bytes(&layout.name(&key)), None);
+                let attempts = layout.name_under(&key, &policy);
+                assert_eq!(other.key_and_policy(&attempts), None);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn prop_names_read_back_as_their_keys(bytes in prop::collection::vec(any::<u8>(), 1..=255)) {
             let layout = KeyLayout::default();
             let name = layout.name(&Key::new(&bytes).unwrap());
             prop_assert_eq!(layout.key_bytes(&name), Some(bytes));
-            let inner = &name[4..name.len() - 1];
+            let inner = &name[6..name.len() - 1];
             let tame = inner.iter().all(|byte| byte.is_ascii_graphic() && !b":{}".contains(byte));
-            prop_assert!(tame);
+            prop_assert!(tame && inner.len() <= 342);
         }
 
         #[test]

@@ -13,6 +13,7 @@ mod address;
 mod bad_reply;
 mod call;
 mod entry;
+mod escaped;
 mod fault;
 mod key_layout;
 mod manual_time;
@@ -23,6 +24,8 @@ mod script;
 mod sessions;
 mod state;
 mod stored_attempts;
+#[cfg(feature = "tls")]
+mod trust;
 
 pub use abuse_call::AbuseCall;
 pub use address::{Address, Arrangement, InvalidAddress};
@@ -31,11 +34,13 @@ pub use call::{Answer, Call, field};
 pub use fault::Fault;
 pub use key_layout::{InvalidPrefix, KeyLayout};
 pub use runner::{
-    Connections, Driver, Failure, InvalidConnections, Job, PoolSizing, Redirect, Reply, Route,
-    Runner, Settings, SystemRandom,
+    AddressMap, Connections, Driver, Failure, InvalidConnections, Job, Node, PoolSizing, Redirect,
+    Reply, Route, Runner, Servers, Settings, SystemRandom, Target,
 };
 pub use script::Script;
 #[cfg(feature = "sessions")]
 pub use sessions::{ServerInfo, SessionKey, SessionNames, SessionRunner, read_session};
 pub use state::read_state;
 pub use stored_attempts::StoredAttempts;
+#[cfg(feature = "tls")]
+pub use trust::Trust;

@@ -26,8 +26,9 @@ pub fn read_state(plan: &str, bytes: &[u8]) -> Result<State, BadReply> {
         .ok_or_else(|| Unreadable::Corrupt.of(plan))
 }
 
-/// The version of the states of plans that this library writes and reads, in the high half of the tag.
-pub(crate) const VERSION: u8 = 2;
+/// The version of the state that this library writes and reads, in the high half of the tag: the layout's. What is of
+/// another one under a name of this one's is none that a release has written.
+pub(crate) const VERSION: u8 = crate::KeyLayout::VERSION;
 
 pub(crate) const COMPACT_BUCKET: u8 = VERSION << 4 | 1;
 pub(crate) const SLIDING_WINDOW: u8 = VERSION << 4 | 2;

@@ -7,7 +7,7 @@
 -- KEYS[1]    hash of the identity, as in chain.lua
 -- ARGV[1]    packed, big-endian, for each plan: period_us u32 (one token), rest_us u40 (capacity - cost tokens), cost_us u40
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
--- State      0x21, seen_us u56, debt u56 in 1/1024 us, period_us u32: full again debt after seen_us
+-- State      0x11, seen_us u56, debt u56 in 1/1024 us, period_us u32: full again debt after seen_us
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), for each plan the state before this call or one
 --            zero byte; or '?' if a state is of another form: nothing was done, ask chain.lua
 -- TTL        as in chain.lua
@@ -28,7 +28,7 @@ local old_end, new_end, sign = 0, 0, '+'
 if state$ then
   if #state$ ~= 19 then return '?' end
   local tag, seen, debt, period = read('>BI7I7I4', state$)
-  if tag ~= 0x21 then return '?' end
+  if tag ~= 0x11 then return '?' end
   local full_at = seen + math.ceil(debt / 1024)
   if full_at > old_end then old_end = full_at end
   if full_at > now then
@@ -57,7 +57,7 @@ if sign == '+' then
     wait_ms = (new_end - new_end % 5000000 - now + now % 1000) / 1000 + (seconds and 3606000 or 6000)
     ttl = call('PTTL', key)
   end
-  call('HSET', key, <<field$, write('>BI7I7I4', 0x21, seen$, debt$ * 1024, period$)|, >>)
+  call('HSET', key, <<field$, write('>BI7I7I4', 0x11, seen$, debt$ * 1024, period$)|, >>)
   if ttl and ttl < wait_ms then
     local set = redis.pcall('PEXPIRE', key, wait_ms)
     if type(set) == 'table' then

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_core::{Clock, RandomSource};
-use limiter_lua::{Connections, InvalidAddress, KeyLayout, Runner, Settings};
+use limiter_lua::{AddressMap, Connections, InvalidAddress, KeyLayout, Node, Runner, Settings};
 
-use crate::connection::Connection;
-use crate::dial::Dial;
+use crate::connection::{Connection, OpenConnection};
+use crate::connector::Connector;
 use crate::endpoint::{Endpoint, InvalidEndpoint};
 use crate::store::RedisStore;
 
@@ -33,7 +33,7 @@ pub struct RedisStoreBuilder {
 
 #[derive(Debug)]
 enum Source {
-    Endpoint(Endpoint),
+    Endpoint(Box<Endpoint>),
     Connections(Vec<Connection>),
 }
 
@@ -44,7 +44,7 @@ impl RedisStoreBuilder {
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Settings::DEFAULT_CONNECT_TIMEOUT;
 
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        Self::from_source(Source::Endpoint(endpoint))
+        Self::from_source(Source::Endpoint(Box::new(endpoint)))
     }
 
     pub(crate) fn from_connections(connections: Vec<Connection>) -> Self {
@@ -76,7 +76,26 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Sets how many connections calls are spread over; one if it is left out, which carries many calls at once.
+    /// Sets where nodes are reached that servers name: in a cluster's list of slots, in a redirection, or as a sentinel's primary. A
+    /// network that translates addresses needs it; nodes are reached where they say if it is left out.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_redis::{Endpoint, Node, RedisStore};
+    ///
+    /// // The nodes call themselves 10.0.0.x; from here they are ports of one host.
+    /// let store = RedisStore::builder("redis+cluster://cluster.example:7000".parse::<Endpoint>()?)
+    ///     .with_address_map(|node| Node::new("cluster.example", node.port()))
+    ///     .build()?;
+    /// # Ok::<(), limiter_redis::InvalidEndpoint>(())
+    /// ```
+    pub fn with_address_map(mut self, map: impl Fn(Node) -> Node + Send + Sync + 'static) -> Self {
+        self.settings.address_map = AddressMap::new(map);
+        self
+    }
+
+    /// Sets how many connections calls are spread over, in a cluster to each node; one if it is left out, which carries many calls at
+    /// once.
     /// [`PoolSizing`](crate::PoolSizing) tells how many a load needs. A store on connections of the user's has those.
     pub const fn with_connections(mut self, connections: Connections) -> Self {
         self.settings.connections = connections;
@@ -88,6 +107,9 @@ impl RedisStoreBuilder {
     ///
     /// Say so behind a proxy that spreads keys over several servers by the first key of a call, such as twemproxy or Envoy: the
     /// other keys of a joint call would be kept where nobody looks for them. A Redis Cluster needs no such thing.
+    ///
+    /// Sessions then send two calls for a visit, one on the keys of its session and one on those of its address. The proxy has to
+    /// keep together what has the same text between braces: `hash_tag: "{}"` of twemproxy, `enable_hashtagging` of Envoy.
     pub const fn with_calls_apart(mut self) -> Self {
         self.settings.keeps_calls_apart = true;
         self
@@ -113,16 +135,17 @@ impl RedisStoreBuilder {
         self.build_runner().map(RedisStore)
     }
 
-    pub(crate) fn build_runner(self) -> Result<Runner<Dial>, InvalidEndpoint> {
-        Ok(match self.source {
+    pub(crate) fn build_runner(self) -> Result<Runner<Connector>, InvalidEndpoint> {
+        match self.source {
             Source::Endpoint(endpoint) => {
-                Runner::new(Dial::new(endpoint, &self.settings)?, self.settings)
+                let (connector, servers) = endpoint.into_parts()?;
+                Ok(Runner::new(connector, servers, self.settings))
             }
             Source::Connections(connections) => {
-                let mut given = connections.into_iter().map(Dial::given);
-                let first = given.next().ok_or(InvalidAddress::NoNodes)?;
-                Runner::over(first, given, self.settings)
+                let connections = connections.into_iter().map(OpenConnection::given);
+                let runner = Runner::on(connections, self.settings);
+                Ok(runner.ok_or(InvalidAddress::NoNodes)?)
             }
-        })
+        }
     }
 }

@@ -1,12 +1,18 @@
 //! [`Connection`]: what calls are sent on.
 
+use std::sync::Arc;
+
 use limiter_lua::{Job, Redirect};
 use redis::aio::{ConnectionManager, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
-use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, Value,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
 
-/// A connection of redis-rs that many calls share: one of those that the store makes, or one that the user has.
+/// A connection of redis-rs that the user has and that many calls share.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Connection {
@@ -18,16 +24,79 @@ pub enum Connection {
     Cluster(ClusterConnection),
 }
 
-impl Connection {
+/// A connection as it is used: with the task that drives it, if it is the store's own.
+#[derive(Clone)]
+pub(crate) struct OpenConnection {
+    connection: Connection,
+    task: Option<Arc<DrivingTask>>,
+}
+
+/// The task that drives a connection. It ends with the last one that uses it, whatever the server does.
+struct DrivingTask(AbortHandle);
+
+impl Drop for DrivingTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How many commands may wait for the socket at once before callers wait for room; redis-rs says 50.
+const PIPELINE_BUFFER: usize = 512;
+
+impl OpenConnection {
+    /// Takes a connection of the user's.
+    pub(crate) const fn given(connection: Connection) -> Self {
+        Self {
+            connection,
+            task: None,
+        }
+    }
+
+    /// Begins to speak to a server on a stream.
+    pub(crate) async fn own<S>(settings: &RedisConnectionInfo, stream: S) -> RedisResult<Self>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // The store wraps every call in its own deadline; a second timer for each would only cost.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(PIPELINE_BUFFER);
+        let settings = settings.clone().set_skip_set_lib_name();
+        let (connection, driving) =
+            MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        let task = DrivingTask(tokio::spawn(driving).abort_handle());
+        Ok(Self {
+            connection: Connection::Multiplexed(connection),
+            task: Some(Arc::new(task)),
+        })
+    }
+
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self.connection, Connection::Cluster(_))
+    }
+
+    /// Ends a connection of the store's own, whoever waits for it.
+    pub(crate) fn abort(&self) {
+        if let Some(task) = &self.task {
+            task.0.abort();
+        }
+    }
+
+    /// Returns whether the connection is driven still, if that is the store's affair.
+    pub(crate) fn is_open(&self) -> bool {
+        self.task.as_ref().is_none_or(|task| !task.0.is_finished())
+    }
+
     /// Sends `command`, and returns its reply.
     pub(crate) async fn send(&mut self, command: Cmd) -> RedisResult<Value> {
-        match self {
-            Self::Cluster(cluster) => command.query_async(cluster).await,
-            Self::Multiplexed(connection) => {
+        match &mut self.connection {
+            Connection::Cluster(cluster) => command.query_async(cluster).await,
+            Connection::Multiplexed(connection) => {
                 let reply = connection.send_packed_command(&command).await?;
                 reply.extract_error()
             }
-            Self::Managed(connection) => command.query_async(connection).await,
+            Connection::Managed(connection) => command.query_async(connection).await,
         }
     }
 
@@ -39,13 +108,13 @@ impl Connection {
         for command in commands {
             pipeline.add_command(command);
         }
-        let replies = match self {
-            Self::Cluster(_) => Err(RedisError::from((
+        let replies = match &mut self.connection {
+            Connection::Cluster(_) => Err(RedisError::from((
                 ErrorKind::ClusterConnectionNotFound,
                 "several commands at once go to one server",
             ))),
-            Self::Multiplexed(one) => one.send_packed_commands(&pipeline, 0, count).await,
-            Self::Managed(one) => one.send_packed_commands(&pipeline, 0, count).await,
+            Connection::Multiplexed(one) => one.send_packed_commands(&pipeline, 0, count).await,
+            Connection::Managed(one) => one.send_packed_commands(&pipeline, 0, count).await,
         };
         match replies {
             Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
@@ -55,8 +124,8 @@ impl Connection {
 
     /// Sends `command` to the node that another named.
     pub(crate) async fn send_to(&mut self, command: Cmd, node: &Redirect) -> RedisResult<Value> {
-        match self {
-            Self::Cluster(cluster) => send_to(cluster, command, node).await,
+        match &mut self.connection {
+            Connection::Cluster(cluster) => send_to(cluster, command, node).await,
             _ => self.send(command).await,
         }
     }
@@ -74,7 +143,9 @@ pub(crate) fn command(job: &Job<'_>, with_text: bool) -> Cmd {
     if let Some(script) = job.script_arg(with_text) {
         command.arg(script).arg(job.keys());
     }
-    command.arg(job.key());
+    if job.keys() > 0 {
+        command.arg(job.key());
+    }
     for arg in job.rest() {
         command.arg(arg);
     }
@@ -88,8 +159,8 @@ async fn send_to(
     redirect: &Redirect,
 ) -> RedisResult<Value> {
     let node = SingleNodeRoutingInfo::ByAddress {
-        host: redirect.host.clone(),
-        port: redirect.port,
+        host: redirect.node.host().to_owned(),
+        port: redirect.node.port(),
     };
     if !redirect.asking {
         let routing = RoutingInfo::SingleNode(node);
@@ -127,6 +198,12 @@ impl From<ClusterConnection> for Connection {
     }
 }
 
+impl std::fmt::Debug for OpenConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.connection.fmt(f)
+    }
+}
+
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -152,7 +229,7 @@ mod tests {
             let client = ClusterClient::new(cluster.urls()).expect("a client");
             let connection = client.get_async_connection().await.expect("a connection");
             let set = |key| redis::cmd("SET").arg(key).arg(1).take();
-            let mut connection = Connection::from(connection);
+            let mut connection = OpenConnection::given(connection.into());
             connection.send_all(vec![set("ann"), set("bob")]).await
         });
         let failures: Vec<_> = replies

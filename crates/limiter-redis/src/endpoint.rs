@@ -1,7 +1,11 @@
 //! [`Endpoint`]: which servers, and in which arrangement.
 
-use limiter_lua::{Address, Arrangement as Form, InvalidAddress};
-use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
+#[cfg(feature = "tls")]
+use limiter_lua::Trust;
+use limiter_lua::{Address, Arrangement as Form, InvalidAddress, Node, Servers};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError};
+
+use crate::connector::{Access, Connector};
 
 /// Which servers hold the state, and in which arrangement.
 ///
@@ -25,41 +29,39 @@ use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 /// ```
 #[derive(Clone)]
 pub struct Endpoint {
-    pub(crate) arrangement: Arrangement,
-    /// The authorities to trust instead of the system's, in PEM.
+    arrangement: Arrangement,
     #[cfg(feature = "tls")]
-    pub(crate) roots: Option<Vec<u8>>,
+    trust: Trust,
 }
 
 #[derive(Clone)]
-pub(crate) enum Arrangement {
-    Standalone(Box<ConnectionInfo>),
+enum Arrangement {
+    Standalone(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
     Sentinel {
         sentinels: Vec<ConnectionInfo>,
         master: String,
-        server: Box<ConnectionInfo>,
+        server: ConnectionInfo,
     },
 }
 
 impl Endpoint {
-    const fn new(arrangement: Arrangement) -> Self {
+    fn new(arrangement: Arrangement) -> Self {
         Self {
             arrangement,
             #[cfg(feature = "tls")]
-            roots: None,
+            trust: Trust::default(),
         }
     }
 
-    /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own. Behind
-    /// sentinels it holds for these, too, and redis-rs then takes the first sentinel's user for all of them.
+    /// Trusts the authorities in `pem` and not those of the system: for servers with certificates of one's own, sentinels
+    /// included.
     ///
     /// # Errors
     /// [`InvalidEndpoint`] if there is no certificate in `pem`, or a damaged one.
     #[cfg(feature = "tls")]
     pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, InvalidEndpoint> {
-        crate::tls::certificates(pem).ok_or(InvalidEndpoint::Certificates)?;
-        self.roots = Some(pem.to_vec());
+        self.trust = Trust::in_authorities(pem).ok_or(InvalidEndpoint::Certificates)?;
         Ok(self)
     }
 
@@ -68,7 +70,7 @@ impl Endpoint {
     /// # Errors
     /// [`InvalidEndpoint`] if the URL is none of Redis.
     pub fn standalone(url: &str) -> Result<Self, InvalidEndpoint> {
-        Ok(Self::new(Arrangement::Standalone(Box::new(info(url)?))))
+        Ok(Self::new(Arrangement::Standalone(info(url)?)))
     }
 
     /// Takes a cluster, by the URLs of some of its nodes.
@@ -94,9 +96,83 @@ impl Endpoint {
         Ok(Self::new(Arrangement::Sentinel {
             sentinels: infos(urls)?,
             master: master.into(),
-            server: Box::new(info(server)?),
+            server: info(server)?,
         }))
     }
+}
+
+impl Endpoint {
+    /// Returns what connects, and to which servers.
+    pub(crate) fn into_parts(self) -> Result<(Connector, Servers), InvalidEndpoint> {
+        let (mut sentinel_access, mut socket) = (Vec::new(), None);
+        let (server, servers) = match self.arrangement {
+            Arrangement::Standalone(server) => {
+                let servers = if let ConnectionAddr::Unix(path) = server.addr() {
+                    socket = Some(path.clone());
+                    Servers::Local
+                } else {
+                    Servers::One(node(&server)?)
+                };
+                (server, servers)
+            }
+            Arrangement::Cluster(infos) => {
+                let nodes = infos.iter().map(node).collect::<Result<_, _>>()?;
+                let first = infos.into_iter().next().ok_or(InvalidAddress::NoNodes)?;
+                (first, Servers::Cluster(nodes))
+            }
+            Arrangement::Sentinel {
+                sentinels,
+                master,
+                server,
+            } => {
+                for sentinel in &sentinels {
+                    sentinel_access.push((node(sentinel)?, access(sentinel)?));
+                }
+                let sentinels = sentinel_access.iter().map(|(node, _)| node.clone());
+                let sentinels = sentinels.collect();
+                (server, Servers::Sentinel { sentinels, master })
+            }
+        };
+        let connector = Connector {
+            servers: access(&server)?,
+            sentinels: sentinel_access,
+            socket,
+            #[cfg(feature = "tls")]
+            trust: self.trust,
+        };
+        Ok((connector, servers))
+    }
+}
+
+/// Returns where a server listens that is in a cluster or behind sentinels, or stands alone.
+fn node(info: &ConnectionInfo) -> Result<Node, InvalidEndpoint> {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Ok(Node::new(host, *port))
+        }
+        _ => Err(InvalidAddress::Form.into()),
+    }
+}
+
+fn access(info: &ConnectionInfo) -> Result<Access, InvalidEndpoint> {
+    let refused = match info.addr() {
+        ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls")) => {
+            Some("rediss:// needs the feature tls of limiter-redis")
+        }
+        ConnectionAddr::TcpTls { insecure: true, .. } => Some(
+            "certificates are always verified: leave #insecure out, and give the authorities to trust",
+        ),
+        _ => None,
+    };
+    if let Some(refused) = refused {
+        let refused = RedisError::from((ErrorKind::InvalidClientConfig, refused));
+        return Err(InvalidEndpoint::Url(refused));
+    }
+    Ok(Access {
+        settings: info.redis_settings().clone(),
+        #[cfg(feature = "tls")]
+        is_tls: matches!(info.addr(), ConnectionAddr::TcpTls { .. }),
+    })
 }
 
 fn infos<U: AsRef<str>>(
@@ -184,9 +260,6 @@ pub enum InvalidEndpoint {
     #[cfg(feature = "tls")]
     #[error("no certificate in PEM, or a damaged one: give those of the authorities to trust")]
     Certificates,
-    /// The client refused the addresses as a whole.
-    #[error("addresses do not go together")]
-    Client(#[source] RedisError),
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use limiter_lua::{KeyLayout, Runner};
 
 use crate::builder::RedisStoreBuilder;
 use crate::connection::Connection;
-use crate::dial::Dial;
+use crate::connector::Connector;
 use crate::endpoint::{Endpoint, InvalidEndpoint};
 
 /// The store on Redis and Valkey, through redis-rs.
@@ -28,7 +28,7 @@ use crate::endpoint::{Endpoint, InvalidEndpoint};
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct RedisStore(pub(crate) Runner<Dial>);
+pub struct RedisStore(pub(crate) Runner<Connector>);
 
 impl RedisStore {
     /// Makes a store with the default prefix and deadline. Nothing is connected yet. [`Endpoint`] says what addresses

@@ -80,8 +80,8 @@ pub struct Observed {
     pub session: Session,
     /// Whether this request began it.
     pub is_new: bool,
-    /// Whether the signals of the address have counted it too. On a cluster they live on another node, and may miss a
-    /// request that the session has counted.
+    /// Whether the signals of the address have counted it too. On a cluster, and behind a proxy that spreads keys, they live on
+    /// another server, and may miss a request that the session has counted.
     pub in_signals: bool,
 }
 

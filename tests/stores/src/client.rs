@@ -1,10 +1,12 @@
 //! [`Client`]: which adapter, and the stores that it makes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use limiter_lua::{Connections, KeyLayout};
+use limiter_lua::{Connections, KeyLayout, Node};
 use limiter_sessions::TagKey;
+use limiter_testkit::ManualClock;
 
 use crate::{Attempts, Sessions, Store, timed};
 
@@ -42,6 +44,31 @@ impl Client {
         timed(store, deadline)
     }
 
+    /// Makes a store that reaches nodes at other ports than they say.
+    pub fn store_with_ports(
+        self,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+        ports: HashMap<u16, u16>,
+    ) -> Store {
+        let map = move |node: Node| {
+            let port = ports.get(&node.port());
+            Node::new(node.host(), *port.unwrap_or(&node.port()))
+        };
+        let store: Store = match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_address_map(map);
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_address_map(map);
+                Arc::new(store.build().expect("a store"))
+            }
+        };
+        timed(store, deadline)
+    }
+
     /// Makes a store that sends every call with its own keys alone.
     pub fn store_apart(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Store {
         let store: Store = match self {
@@ -68,6 +95,47 @@ impl Client {
         }
     }
 
+    /// Makes a store that decides by `clock`.
+    pub fn store_by(
+        self,
+        clock: ManualClock,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+    ) -> Store {
+        let store: Store = match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+        };
+        timed(store, deadline)
+    }
+
+    /// Makes a store of attempts that decides by `clock`.
+    pub fn attempts_by(
+        self,
+        clock: ManualClock,
+        address: &str,
+        layout: &KeyLayout,
+        deadline: Duration,
+    ) -> Attempts {
+        match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_clock(Arc::new(clock));
+                Arc::new(store.build().expect("a store"))
+            }
+        }
+    }
+
     /// Makes a store of sessions on `address`, in any form that both adapters know.
     pub fn sessions(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
         let tags = TagKey::new([7; 32]).expect("a secret");
@@ -82,23 +150,29 @@ impl Client {
             }
         }
     }
+
+    /// Makes a store of sessions that sends every call with its own keys alone.
+    pub fn sessions_apart(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
+        let tags = TagKey::new([7; 32]).expect("a secret");
+        match self {
+            Self::Redis => {
+                let store = redis_rs(address, layout, deadline).with_calls_apart();
+                store.build_sessions(tags).expect("a store")
+            }
+            Self::Fred => {
+                let store = fred(address, layout, deadline).with_calls_apart();
+                store.build_sessions(tags).expect("a store")
+            }
+        }
+    }
 }
 
 /// What a user needs besides behind sentinels.
 pub const BEHIND_SENTINELS: &str = "+role";
+/// What a user needs besides in a cluster.
+pub const IN_A_CLUSTER: &str = "+cluster|slots +asking";
 /// What a user needs besides in a database other than 0.
 pub const OTHER_DATABASE: &str = "+select";
-
-impl Client {
-    /// What a user needs besides in a cluster: redis-rs follows a slot that moves.
-    #[must_use]
-    pub const fn besides_in_a_cluster(self) -> &'static str {
-        match self {
-            Self::Redis => "+cluster|slots +asking",
-            Self::Fred => "+cluster|slots",
-        }
-    }
-}
 
 fn redis_rs(
     address: &str,

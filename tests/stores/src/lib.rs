@@ -9,7 +9,9 @@
     reason = "these are tests, in a library so that several files share them"
 )]
 
+mod black_hole;
 mod client;
+mod given;
 mod stage;
 mod timed;
 
@@ -22,7 +24,9 @@ use limiter_lua::KeyLayout;
 use limiter_sessions::SessionPorts;
 use limiter_testkit::server::RedisServer;
 
-pub use client::{BEHIND_SENTINELS, Client, OTHER_DATABASE};
+pub use black_hole::BlackHole;
+pub use client::{BEHIND_SENTINELS, Client, IN_A_CLUSTER, OTHER_DATABASE};
+pub use given::{fred_client, fred_cluster, redis_cluster, redis_manager};
 pub use stage::{Servers, Stage};
 pub use timed::{ends_by, in_time, timed};
 

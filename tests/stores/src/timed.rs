@@ -1,5 +1,7 @@
 //! [`timed`]: a store each call of which has to end by its deadline.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,19 +12,56 @@ use crate::{DEADLINE, Store};
 
 /// What a call may take beyond its deadline.
 const SLACK: Duration = Duration::from_millis(25);
-/// What no call may take beyond its deadline by the clock on the wall, however crowded the machine: a thread was blocked then.
-const BLOCKED: Duration = Duration::from_secs(2);
-
-/// Checks that a call ends by `deadline`, or 25 ms later at the latest.
+/// Checks that a call ends by `deadline`, or 25 ms later at the latest, and that it never blocks its thread for so long.
 ///
-/// That is told by the runtime's own timers: a call that is over before a timer of deadline and slack fires was in time. When
-/// the machine is so crowded that both are late, the call is looked at first.
+/// The first is told by the runtime's own timers: a call that is over before a timer of deadline and slack fires was in time. When
+/// the machine is so crowded that both are late, the call is looked at first. A call that blocks its thread keeps that timer from
+/// firing; so what each of its turns waited for something other than the processor is counted by itself.
 pub async fn ends_by<T>(deadline: Duration, call: impl Future<Output = T>) -> T {
-    let began = Instant::now();
+    let call = unblocking(SLACK, call);
     let said = tokio::time::timeout(deadline + SLACK, call).await;
-    let took = began.elapsed();
-    assert!(took < deadline + BLOCKED, "a call took {took:?}");
     said.expect("a call outlived its deadline by 25 ms")
+}
+
+/// Checks that no turn of a future keeps its thread waiting for longer than `most`: for a lock, a file, a sleep.
+async fn unblocking<T>(most: Duration, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let before = ThreadTime::now();
+        let polled = future.as_mut().poll(context);
+        let blocked = before.blocked();
+        assert!(blocked <= most, "a call blocked its thread for {blocked:?}");
+        polled
+    })
+    .await
+}
+
+/// How long a thread has lived, worked, and been ready to work while the machine was busy with others.
+struct ThreadTime {
+    wall: Instant,
+    worked: Duration,
+    ready: Duration,
+}
+
+impl ThreadTime {
+    fn now() -> Self {
+        let worked = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let worked = Duration::try_from(worked).expect("a time");
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
+        let ready = stat.split(' ').nth(1).and_then(|ns| ns.parse().ok());
+        Self {
+            wall: Instant::now(),
+            worked,
+            ready: Duration::from_nanos(ready.expect("a number")),
+        }
+    }
+
+    /// Returns how long the thread has waited since for something other than the processor.
+    fn blocked(&self) -> Duration {
+        let now = Self::now();
+        let at_work = (now.worked - self.worked) + (now.ready - self.ready);
+        (now.wall - self.wall).saturating_sub(at_work)
+    }
 }
 
 /// Checks that a call ends by the deadline that the README promises.
@@ -62,5 +101,32 @@ impl RateLimiterRepository for Timed {
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         ends_by(self.deadline, self.store.reset(key, plans)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "blocked its thread")]
+    fn call_that_blocks_its_thread_is_caught() {
+        limiter_testkit::block_on(in_time(async { sleep(2 * SLACK) }));
+    }
+
+    #[test]
+    #[should_panic(expected = "outlived its deadline")]
+    fn call_that_is_late_is_caught() {
+        limiter_testkit::block_on(in_time(async { tokio::time::sleep(2 * DEADLINE).await }));
+    }
+
+    #[test]
+    fn call_that_works_hard_blocks_nothing() {
+        limiter_testkit::block_on(in_time(async {
+            let began = Instant::now();
+            while began.elapsed() < 2 * SLACK {}
+        }));
     }
 }

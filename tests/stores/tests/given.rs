@@ -6,17 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_fred::FredStore;
-use limiter_fred::fred::clients::Client as FredClient;
-use limiter_fred::fred::prelude::{
-    Builder, ClientLike as _, Config, ReconnectPolicy, ServerConfig,
-};
 use limiter_lua::KeyLayout;
-use limiter_redis::redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use limiter_redis::redis::cluster::ClusterClientBuilder;
-use limiter_redis::{RedisStore, redis};
+use limiter_redis::RedisStore;
 use limiter_store_tests::{
     Client, DEADLINE, PATIENT, Stage, Store, UNHURRIED, bucket, check_lost_reply,
-    faults_on_clients, key, layout, recovers, recovers_for, spend, spent, timed,
+    faults_on_clients, fred_client, fred_cluster, key, layout, recovers, recovers_for,
+    redis_cluster, redis_manager, spend, spent, timed,
 };
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
 use limiter_testkit::server::RedisCluster;
@@ -36,17 +31,11 @@ faults_on_clients! {
 async fn given(client: Client, url: &str, layout: &KeyLayout, deadline: Duration) -> Store {
     let store: Store = match client {
         Client::Redis => {
-            let client = redis::Client::open(url).expect("a client");
-            let config = ConnectionManagerConfig::new()
-                .set_connection_timeout(Some(PATIENT))
-                .set_response_timeout(Some(PATIENT));
-            let manager = ConnectionManager::new_with_config(client, config).await;
-            let store = RedisStore::on(manager.expect("connects")).with_layout(layout.clone());
+            let store = RedisStore::on(redis_manager(url).await).with_layout(layout.clone());
             Arc::new(store.with_deadline(deadline).build().expect("a store"))
         }
         Client::Fred => {
-            let config = Config::from_url(url).expect("a URL");
-            let store = FredStore::on(connected(config).await).with_layout(layout.clone());
+            let store = FredStore::on(fred_client(url).await).with_layout(layout.clone());
             Arc::new(store.with_deadline(deadline).build().expect("a store"))
         }
     };
@@ -62,36 +51,15 @@ async fn given_cluster(
 ) -> Store {
     let store: Store = match client {
         Client::Redis => {
-            let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
-            // As the store's documentation wants it.
-            let cluster = ClusterClientBuilder::new(nodes)
-                .retries(0)
-                .connection_timeout(PATIENT)
-                .response_timeout(PATIENT)
-                .build();
-            let connection = cluster.expect("a client").get_async_connection().await;
-            let store = RedisStore::on(connection.expect("connects")).with_layout(layout.clone());
+            let store = RedisStore::on(redis_cluster(ports).await).with_layout(layout.clone());
             Arc::new(store.with_deadline(deadline).build().expect("a store"))
         }
         Client::Fred => {
-            let hosts = ports.iter().map(|port| ("127.0.0.1", *port)).collect();
-            let config = Config {
-                server: ServerConfig::new_clustered(hosts),
-                ..Config::default()
-            };
-            let store = FredStore::on(connected(config).await).with_layout(layout.clone());
+            let store = FredStore::on(fred_cluster(ports).await).with_layout(layout.clone());
             Arc::new(store.with_deadline(deadline).build().expect("a store"))
         }
     };
     timed(store, deadline)
-}
-
-async fn connected(config: Config) -> FredClient {
-    let policy = ReconnectPolicy::new_constant(0, 20);
-    let client = Builder::from_config(config).set_policy(policy).build();
-    let client = client.expect("a client");
-    client.init().await.expect("connects");
-    client
 }
 
 async fn given_connection_is_used_and_no_other(stage: &Stage) {

@@ -113,7 +113,8 @@ async fn racing_callers_get_their_own_replies_on_a_cluster(client: Client) {
     everyone_gets_their_own(&stores(client, &cluster.address())).await;
 }
 
-/// Every caller has a key and limits of its own, and no two replies are alike: what is left tells whose reply it is, and which.
+/// Every caller has a key, limits and a cost of its own, and no two replies are alike, neither in what is left nor in what is spent:
+/// they tell whose reply it is, and which.
 async fn everyone_gets_their_own(stores: &[Store]) {
     let callers = (0..u32::try_from(TASKS).expect("few"))
         .flat_map(|task| stores.iter().cloned().map(move |store| (task, store)));
@@ -122,9 +123,12 @@ async fn everyone_gets_their_own(stores: &[Store]) {
         .map(|((task, store), caller)| {
             let own = key(&format!("caller {caller}"));
             let plans = own_plans(caller, task % 4);
+            let cost = caller + 1;
             tokio::spawn(async move {
-                for spent in 1..=OWN_CALLS {
-                    let said = store.try_acquire(&own, &plans, Cost::ONE).await;
+                for nth in 1..=OWN_CALLS {
+                    let spent = nth * cost;
+                    let cost = Cost::new(cost).expect("a cost");
+                    let said = store.try_acquire(&own, &plans, cost).await;
                     let said = said.expect("an answer");
                     let left: Vec<_> = said.plans.iter().map(|plan| plan.remaining).collect();
                     let units = plans.iter().map(|plan| plan.limit().units());
@@ -141,7 +145,7 @@ async fn everyone_gets_their_own(stores: &[Store]) {
 
 /// Returns plans of the caller's own size: `kind` plus one token buckets, or a chain of other algorithms.
 fn own_plans(caller: u32, kind: u32) -> Vec<Plan> {
-    let units = |nth: u32| 1_000 + OWN_CALLS * (4 * caller + nth);
+    let units = |nth: u32| 1_000_000 + OWN_CALLS * (4 * caller + nth);
     if kind == 3 {
         return vec![
             plan("a", &format!("sliding {}/h", units(0))),

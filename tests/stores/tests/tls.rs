@@ -1,7 +1,9 @@
 //! TLS to real servers, with a certificate that lives as long as the test.
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,7 @@ on_clients! {
     certificate_of_a_stranger_is_refused_by_a_cluster_and_behind_sentinels
     server_without_tls_fails_in_time
     what_is_no_certificate_is_refused
+    authorities_of_the_system_are_trusted_and_read_once
 }
 
 /// A certificate for this machine, and the files that servers read it from.
@@ -209,4 +212,36 @@ async fn what_is_no_certificate_is_refused(client: Client) {
             "{pem:?}"
         );
     }
+}
+
+/// In a process whose system trusts the server, until that is forgotten: connections that are made later know it still.
+async fn authorities_of_the_system_are_trusted_and_read_once(client: Client) {
+    let tls = start();
+    let trusted = tls.signed.certificate_file.with_file_name("trusted.pem");
+    std::fs::write(&trusted, &tls.signed.certificate).expect("written");
+    let name = match client {
+        Client::Redis => "redis",
+        Client::Fred => "fred",
+    };
+    let mut process = Command::new(env!("CARGO_BIN_EXE_system_trust"))
+        .args([name, &tls.address])
+        .env("SSL_CERT_FILE", &trusted)
+        .env_remove("SSL_CERT_DIR")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let (mut asks, said) = (process.stdin.take(), process.stdout.take());
+    let mut said = BufReader::new(said.expect("its output")).lines();
+    let mut spent = || said.next().expect("it goes on").expect("a line") == "spent";
+    assert!(spent());
+    std::fs::remove_file(&trusted).expect("forgotten");
+    for _ in 0..2 {
+        let cut = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        tls.server.command(&cut).expect("cut");
+        writeln!(asks.as_mut().expect("its input")).expect("it listens");
+        assert!(spent());
+    }
+    drop(asks.take());
+    assert!(process.wait().expect("it ends").success());
 }

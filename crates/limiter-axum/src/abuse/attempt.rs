@@ -62,6 +62,9 @@ impl Attempt {
 
     /// Makes this an attempt of `key` as well, under the layer's policy: counted at most once in a request, and settled with it.
     ///
+    /// The key reaches the store as it is: make it of a secret, such as a code, with
+    /// [`Key::of_secret`].
+    ///
     /// Keys of different kinds share a block where they are the same bytes: give each kind a prefix, such as `login:`, or a
     /// policy of its own with [`under`](Self::under).
     ///

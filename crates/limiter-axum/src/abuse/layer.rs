@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, response};
-use limiter_core::{AbuseGuard, KeyResolver};
+use limiter_core::{AbuseGuard, Challenge, KeyResolver};
 use tower_layer::Layer;
 
 use super::settings::AbuseSettings;
@@ -72,6 +72,7 @@ impl AbuseLayer {
                 forgives: true,
                 judge: None,
                 missing_key: MissingKey::default(),
+                challenges: Vec::new(),
                 skip: Skip::default(),
                 on_rejection: None,
                 on_undecided: None,
@@ -107,6 +108,7 @@ impl fmt::Debug for AbuseLayer {
 /// | [`judge`](Self::judge) | [`AttemptOutcome::of_response`] |
 /// | [`never_forgive`](Self::never_forgive) | a success forgives |
 /// | [`missing_key`](Self::missing_key) | [`MissingKey::BadRequest`] |
+/// | [`challenge`](Self::challenge) | what the key resolver asks for, or `Bearer` |
 /// | [`skip_preflight`](Self::skip_preflight), [`skip_if`](Self::skip_if) | every request is an attempt |
 /// | [`on_rejection`](Self::on_rejection) | `application/problem+json` |
 /// | [`on_undecided`](Self::on_undecided) | nobody is told of requests that no policy decided |
@@ -170,6 +172,13 @@ impl AbuseLayerBuilder {
         self
     }
 
+    /// Sets what a 401 of this layer asks for in `WWW-Authenticate`, whatever the key resolver asks
+    /// for. Said several times, each is asked for.
+    pub fn challenge(mut self, challenge: Challenge) -> Self {
+        self.settings.challenges.push(challenge);
+        self
+    }
+
     /// Does not look at CORS preflights: `OPTIONS` with `Origin` and `Access-Control-Request-Method`.
     pub const fn skip_preflight(mut self) -> Self {
         self.settings.skip.preflight = true;
@@ -187,8 +196,9 @@ impl AbuseLayerBuilder {
 
     /// Answers requests that are turned away with what `answer` makes of them.
     ///
-    /// `Retry-After` and `Cache-Control: no-store` are added to it; a longer `Retry-After` and another `Cache-Control` stay.
-    /// gRPC requests are answered as gRPC in any case.
+    /// A 401 without `WWW-Authenticate` gets the layer's. `Retry-After` and
+    /// `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
+    /// `Cache-Control` stay. gRPC requests are answered as gRPC in any case.
     pub fn on_rejection(
         mut self,
         answer: impl Fn(&Rejection) -> Response<Bytes> + Send + Sync + 'static,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{Method, response};
-use limiter_core::{AbuseGuard, Key, KeyResolver, Refusal};
+use limiter_core::{AbuseGuard, Challenge, Key, KeyResolver, Refusal};
 
 use super::AttemptOutcome;
 use crate::complaints::Complaints;
@@ -50,6 +50,7 @@ pub(crate) struct AbuseSettings {
     /// [`AttemptOutcome::of_response`] if there is none.
     pub(crate) judge: Option<Judge>,
     pub(crate) missing_key: MissingKey,
+    pub(crate) challenges: Vec<Challenge>,
     pub(crate) skip: Skip,
     pub(crate) on_rejection: Option<OnRejection>,
     pub(crate) on_undecided: Option<OnUndecided>,
@@ -90,8 +91,10 @@ impl AbuseSettings {
         };
         match resolver.resolve(request) {
             Ok(key) => Whose::Of(key),
-            Err(error) => Rejection::by_missing_key(&error, self.missing_key)
-                .map_or(Whose::Nobodys(Undecided::PassedWithoutKey), Whose::Unclear),
+            Err(error) => match Rejection::by_missing_key(&error, self.missing_key) {
+                Some(rejection) => Whose::Unclear(rejection.asking_for(&self.challenges, resolver)),
+                None => Whose::Nobodys(Undecided::PassedWithoutKey),
+            },
         }
     }
 

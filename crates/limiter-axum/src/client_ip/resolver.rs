@@ -3,28 +3,53 @@
 use std::any::TypeId;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU8;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
 
 use super::{TrustedProxies, address, forwarded};
 
 /// Finds the address of the client, and limits by it.
 ///
-/// The address is that of the socket's peer, unless the peer is a trusted proxy: then one named header is read, from the right
-/// over all its lines, past the proxies that are trusted. The first entry that is not trusted is the client. At the first
-/// entry that cannot be read, or after 32 trusted ones, the walk stops, and the machine that it got to counts as the client. So
-/// nothing that a client sends can change who it is. The one exception is [`TrustedProxies::hops`] without
-/// [`within`](TrustedProxies::within): then any peer is believed, and who reaches the service past the proxies is who it says.
+/// The address is that of the socket's peer, unless the peer is a trusted proxy. Then one named
+/// header is read, from the right over all its lines. What a client sends stands left of what the
+/// proxies append, so nothing that it sends changes who it is. Empty elements, such as those of
+/// `203.0.113.9,` and of an empty line, are ignored. Reading stops at the first entry that cannot
+/// be read, such as `unknown`: the machine that wrote it counts as the client.
+///
+/// With [`TrustedProxies::networks`] the first entry that is not trusted is the client:
 ///
 /// | peer | header | client |
 /// |---|---|---|
 /// | not trusted | anything | the peer |
-/// | trusted | none | the peer |
+/// | trusted | none, or an empty one | the peer |
 /// | trusted | `198.51.100.7, 203.0.113.9, <trusted>` | `203.0.113.9` |
+/// | trusted | `203.0.113.9, , <trusted>,` | `203.0.113.9` |
 /// | trusted | `198.51.100.7, unknown, <trusted>` | the trusted one that wrote `unknown` |
+/// | trusted | `198.51.100.7, unknown` | the peer, which wrote `unknown` |
 /// | trusted | 40 trusted ones | the 32nd of them, from the right |
-/// | trusted, by 2 hops | `198.51.100.7, 203.0.113.9, 10.0.0.2` | `203.0.113.9` |
+///
+/// With [`TrustedProxies::hops`] the entry at that position from the right is the client. With 3
+/// hops:
+///
+/// | header | client | why |
+/// |---|---|---|
+/// | `198.51.100.7, 203.0.113.9, <C>, <B>` | `203.0.113.9` | the third from the right; what stands left of it is not read |
+/// | `unknown, 203.0.113.9, <C>, <B>` | `203.0.113.9` | the same |
+/// | `203.0.113.9,, <C>`, and `<B>,` on a second line | `203.0.113.9` | empty elements are not counted |
+/// | `[2001:db8::9]:4711, <C>, <B>:80` | `2001:db8::9` | ports, brackets and zones are read past |
+/// | `::ffff:203.0.113.9, <C>, <B>` | `203.0.113.9` | v4-mapped addresses are made v4 |
+/// | `198.51.100.7, unknown, <C>, <B>` | `<C>` | it wrote `unknown` |
+/// | `203.0.113.9, unknown, <B>` | `<B>` | it wrote `unknown`, and vouches for nothing further |
+/// | `203.0.113.9, <C>, unknown` | the peer | it wrote `unknown` |
+/// | `198.51.100.7, 203.0.113.9` | `203.0.113.9` | too few: who came past the outer proxies wrote all but the first from the right |
+/// | `203.0.113.9` | `203.0.113.9` | the same |
+/// | none, or an empty one | the peer | a health check, say |
+///
+/// Without [`within`](TrustedProxies::within) a count believes any peer: who reaches the service
+/// past all proxies is who it says. Who reaches it past some of them can write as many entries as
+/// are counted. Shut these ways in the network.
 ///
 /// | input | answer |
 /// |---|---|
@@ -86,7 +111,9 @@ impl ClientIp {
         Self::told_by(ToldBy::Forwarded(proxies))
     }
 
-    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it. Two lines of it are an error.
+    /// Takes a header that holds one address, such as `CF-Connecting-IP`, as `proxies` wrote it.
+    /// Two lines of it are an error; where there is none, or none that can be read, the client is
+    /// the peer.
     ///
     /// # Errors
     /// [`InvalidClientIp`] if `name` is no header name.
@@ -138,12 +165,14 @@ impl ClientIp {
             ToldBy::XForwardedFor(proxies) if proxies.trusts_peer(peer) => {
                 let entries = from_the_right(request, X_FORWARDED_FOR)
                     .flat_map(|line| line.rsplit(|byte| *byte == b','))
+                    .filter(is_element)
                     .map(read);
                 Ok(walk(proxies, peer, entries))
             }
             ToldBy::Forwarded(proxies) if proxies.trusts_peer(peer) => {
                 let entries = from_the_right(request, http::header::FORWARDED.as_str())
                     .flat_map(forwarded::elements_from_the_right)
+                    .filter(is_element)
                     .map(forwarded::client_of);
                 Ok(walk(proxies, peer, entries))
             }
@@ -154,10 +183,21 @@ impl ClientIp {
         }
     }
 
-    /// Makes the key of an address: what shares a key has the same text.
-    fn key(&self, address: IpAddr) -> Result<Key, InvalidKey> {
-        match address {
-            IpAddr::V4(v4) => Ok(v4.into()),
+    /// Returns the key of a client with this address: for an operator who looks for it in the
+    /// store, or puts it on a list.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_axum::{ClientIp, Key};
+    ///
+    /// let key = ClientIp::peer().key_of("2001:db8:1:2::9".parse()?);
+    /// assert_eq!(key, Key::new("2001:db8:1:2::/64")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> Key {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => v4.into(),
             IpAddr::V6(v6) => key_of_v6(v6, self.ipv6_prefix),
         }
     }
@@ -169,16 +209,7 @@ impl KeyResolver for ClientIp {
         if let (ToldBy::Socket, Some(IpAddr::V4(peer))) = (&self.told_by, request.peer_ip()) {
             return Ok(peer.into());
         }
-        let address = self.address(request)?;
-        self.key(address).map_err(no_key)
-    }
-}
-
-#[cold]
-fn no_key(cause: InvalidKey) -> UnresolvedKey {
-    UnresolvedKey::Invalid {
-        what: "client address".to_owned(),
-        cause,
+        Ok(self.key_of(self.address(request)?))
     }
 }
 
@@ -195,12 +226,19 @@ fn no_peer() -> UnresolvedKey {
 fn walk(
     proxies: &TrustedProxies,
     peer: IpAddr,
-    mut entries: impl Iterator<Item = Option<IpAddr>>,
+    entries: impl Iterator<Item = Option<IpAddr>>,
 ) -> IpAddr {
-    if let Some(hops) = proxies.hops {
-        let before = usize::from(hops.get()) - 1;
-        return entries.nth(before).flatten().unwrap_or(peer);
+    match proxies.hops {
+        Some(hops) => walk_by_count(hops, peer, entries),
+        None => walk_by_network(proxies, peer, entries),
     }
+}
+
+fn walk_by_network(
+    proxies: &TrustedProxies,
+    peer: IpAddr,
+    entries: impl Iterator<Item = Option<IpAddr>>,
+) -> IpAddr {
     let mut nearest = peer;
     for entry in entries.take(MOST_ENTRIES) {
         let Some(address) = entry else {
@@ -212,6 +250,31 @@ fn walk(
         }
     }
     nearest
+}
+
+fn walk_by_count(
+    hops: NonZeroU8,
+    peer: IpAddr,
+    mut entries: impl Iterator<Item = Option<IpAddr>>,
+) -> IpAddr {
+    let mut first = None;
+    let mut nearest = peer;
+    for _ in 0..hops.get() {
+        match entries.next() {
+            Some(Some(address)) => nearest = address,
+            Some(None) => return nearest,
+            // Who comes past the outer proxies writes all entries but the first: no other is sure
+            // to be a proxy's word.
+            None => return first.unwrap_or(peer),
+        }
+        first.get_or_insert(nearest);
+    }
+    nearest
+}
+
+/// Says whether an element of a list is there: empty ones are ignored (RFC 9110, section 5.6.1.2).
+fn is_element(element: &&[u8]) -> bool {
+    element.iter().any(|byte| !matches!(byte, b' ' | b'\t'))
 }
 
 /// Returns the lines of a header, the last first. Those of an HTTP request are looked at no further than they are asked for; of
@@ -249,13 +312,14 @@ fn single(request: &dyn RequestSource, name: &HeaderName) -> Result<Option<IpAdd
     Ok(request.header(name.as_str(), 0).and_then(read))
 }
 
-fn key_of_v6(address: Ipv6Addr, bits: u8) -> Result<Key, InvalidKey> {
+fn key_of_v6(address: Ipv6Addr, bits: u8) -> Key {
     let kept = u32::from(128_u8.saturating_sub(bits));
     let mask = u128::MAX.checked_shl(kept).unwrap_or(0);
     let network = Ipv6Addr::from_bits(address.to_bits() & mask);
     let mut text = Text::EMPTY;
     let _ = write!(text, "{network}/{bits}");
-    Key::new(text.as_bytes())
+    // The text always fits.
+    Key::new(text.as_bytes()).unwrap_or_else(|_| network.octets().into())
 }
 
 /// Room for the longest address with its prefix, so that to write one allocates nothing.

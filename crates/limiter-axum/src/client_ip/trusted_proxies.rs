@@ -52,7 +52,9 @@ impl TrustedProxies {
         })
     }
 
-    /// Trusts the peer and those before it, `count` proxies in all: the client is the entry that many from the right.
+    /// Trusts the peer and those before it, `count` proxies in all: the client is the entry that
+    /// many from the right. [`ClientIp`](crate::ClientIp) has a table of what happens where there
+    /// are fewer, or where one cannot be read.
     ///
     /// Any peer is believed: who reaches the service past the proxies writes the entry itself. Shut that way in the network, or say
     /// [`within`](Self::within) where the proxies are.

@@ -59,7 +59,8 @@ impl Limits {
         Receipt::charge(&self.scope, key.unwrap_or(Err(unknown)), limit).await
     }
 
-    /// Charges `key`, whoever the caller is.
+    /// Charges `key`, whoever the caller is. It reaches the store as it is: make it of a secret
+    /// with [`Key::of_secret`].
     ///
     /// # Errors
     /// As [`charge`](Self::charge).

@@ -78,15 +78,15 @@ fn all(headers: &HeaderMap, field: &HeaderName) -> Option<Vec<Member>> {
     Some(lines?.into_iter().flatten().collect())
 }
 
-/// Splits a line at its commas; those between quotes do not split.
+/// Splits a line at its commas; those between quotes do not split. Empty elements are ignored.
 fn read(line: &HeaderValue) -> Option<Vec<Member>> {
     let mut quoted = false;
     let members = line.to_str().ok()?.split(|letter| {
         quoted ^= letter == '"';
         letter == ',' && !quoted
     });
-    let members = members.map(|member| Member(member.trim().to_owned()));
-    Some(members.collect())
+    let members = members.map(str::trim).filter(|member| !member.is_empty());
+    Some(members.map(|member| Member(member.to_owned())).collect())
 }
 
 fn joined(members: impl Iterator<Item = Member>) -> Option<HeaderValue> {
@@ -141,6 +141,22 @@ mod tests {
         ] {
             let expected = [vec![expected.0.to_owned()], vec![expected.1.to_owned()]];
             assert_eq!(added(&[there], new), expected);
+        }
+    }
+
+    /// RFC 9110, section 5.6.1.2; a structured field with such an element would not be read at all.
+    #[test]
+    fn empty_elements_and_lines_are_not_written_again() {
+        let new = (r#""a";q=4"#, r#""a";r=0;t=3"#);
+        for there in [
+            &[(r#""a";q=5, "b";q=9,"#, r#", "a";r=1 ,, "b";r=9"#)][..],
+            &[(r#""a";q=5, "b";q=9"#, r#""a";r=1, "b";r=9"#), ("", " ")][..],
+        ] {
+            let expected = [r#""b";q=9, "a";q=4"#, r#""b";r=9, "a";r=0;t=3"#];
+            assert_eq!(
+                added(there, new),
+                expected.map(|line| vec![line.to_owned()])
+            );
         }
     }
 

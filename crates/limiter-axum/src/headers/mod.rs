@@ -28,8 +28,9 @@ pub(crate) const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-rate
 ///
 /// Give them to your CORS layer (`CorsLayer::expose_headers(limiter_axum::EXPOSED_HEADERS)`), and put that layer outside of the
 /// rate limit: else a browser shows a 429 as a network error.
-pub const EXPOSED_HEADERS: [HeaderName; 6] = [
+pub const EXPOSED_HEADERS: [HeaderName; 7] = [
     http::header::RETRY_AFTER,
+    http::header::WWW_AUTHENTICATE,
     RATELIMIT,
     RATELIMIT_POLICY,
     X_RATELIMIT_LIMIT,

@@ -5,6 +5,7 @@ use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
 use crate::HttpRequest;
 
 /// Takes the key from a closure that sees the head of the request: its headers, URI and extensions.
+/// The key reaches the store as it is: make it of a secret with [`Key::of_secret`].
 ///
 /// # Examples
 /// ```

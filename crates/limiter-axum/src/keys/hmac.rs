@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use hmac::{Hmac, Mac};
-use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
+use limiter_core::{Challenge, HeaderKeyResolver, Key, KeyResolver, RequestSource, UnresolvedKey};
 use sha2::Sha256;
 
 /// Hashes the key of another resolver, or a whole header, with HMAC-SHA-256 before it leaves the process.
 ///
-/// API keys, tokens, e-mail addresses and IP addresses never reach the store, its backups or its log then. The key is 32
-/// hexadecimal digits (128 bits). Plain hashes would not do: there are few enough addresses to try them all.
+/// E-mail addresses, short codes and IP addresses never reach the store, its backups or its log
+/// then. Plain hashes, as [`HeaderKeyResolver`] makes them, would not do for these: there are few
+/// enough to try them all. The key is 32 hexadecimal digits (128 bits); [`HmacSecret::key_of`]
+/// tells operators which one.
 ///
 /// Another secret means other keys: to rotate it is to start all counters afresh.
 ///
@@ -24,71 +26,55 @@ use sha2::Sha256;
 /// let (head, ()) = http::Request::builder().header("authorization", "Bearer secret").body(())?.into_parts();
 /// let key = by_token.resolve(&HttpRequest::new(&head))?;
 /// assert_eq!(key.as_bytes(), b"0bcf1d35526f773e28de6e9d69a1ff71");
+/// assert_eq!(key, secret.key_of("Bearer secret"));
 /// assert!(by_hidden_ip.resolve(&HttpRequest::new(&head)).is_err(), "no peer");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct HmacKeyResolver {
     hashed: Hashed,
-    mac: Hmac<Sha256>,
+    secret: HmacSecret,
 }
 
 #[derive(Clone)]
 enum Hashed {
     Key(Arc<dyn KeyResolver>),
-    Header(String),
+    Header(HeaderKeyResolver),
 }
 
-/// How many bytes of the hash are kept.
-const KEPT: usize = 16;
-
 impl HmacKeyResolver {
-    /// Hashes what `resolver` finds.
+    /// Hashes the key that `resolver` finds: of [`HeaderKeyResolver`] that is a hash already, which
+    /// does no harm.
     #[must_use]
     pub fn of(resolver: impl KeyResolver + 'static, secret: &HmacSecret) -> Self {
         Self {
             hashed: Hashed::Key(Arc::new(resolver)),
-            mac: secret.0.clone(),
+            secret: secret.clone(),
         }
     }
 
-    /// Hashes the header `name`, however long it is: a bearer token is longer than a key may be.
+    /// Hashes the header `name` as it was sent, however long it is.
     #[must_use]
     pub fn of_header(name: impl Into<String>, secret: &HmacSecret) -> Self {
         Self {
-            hashed: Hashed::Header(name.into()),
-            mac: secret.0.clone(),
+            hashed: Hashed::Header(HeaderKeyResolver::new(name)),
+            secret: secret.clone(),
         }
-    }
-
-    fn hash(&self, bytes: &[u8]) -> Result<Key, UnresolvedKey> {
-        let digest = self.mac.clone().chain_update(bytes).finalize().into_bytes();
-        let hex = |half: u8| b"0123456789abcdef".get(usize::from(half)).copied();
-        let digits = digest
-            .iter()
-            .take(KEPT)
-            .flat_map(|byte| [hex(byte >> 4), hex(byte & 0xf)]);
-        let digits: Vec<u8> = digits.flatten().collect();
-        Key::new(digits).map_err(|cause| UnresolvedKey::Invalid {
-            what: "hashed key".to_owned(),
-            cause,
-        })
     }
 }
 
 impl KeyResolver for HmacKeyResolver {
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         match &self.hashed {
-            Hashed::Key(resolver) => self.hash(resolver.resolve(request)?.as_bytes()),
-            Hashed::Header(name) => {
-                let what = || format!("header {name}");
-                let value = request.header(name, 0).filter(|value| !value.is_empty());
-                let value = value.ok_or_else(|| UnresolvedKey::Missing { what: what() })?;
-                if request.header(name, 1).is_some() {
-                    return Err(UnresolvedKey::Ambiguous { what: what() });
-                }
-                self.hash(value)
-            }
+            Hashed::Key(resolver) => Ok(self.secret.key_of(resolver.resolve(request)?.as_bytes())),
+            Hashed::Header(header) => Ok(self.secret.key_of(header.value(request)?)),
+        }
+    }
+
+    fn challenges(&self) -> Vec<Challenge> {
+        match &self.hashed {
+            Hashed::Key(resolver) => resolver.challenges(),
+            Hashed::Header(header) => header.challenges(),
         }
     }
 }
@@ -122,6 +108,20 @@ impl HmacSecret {
             return Err(refused);
         }
         Hmac::new_from_slice(secret).map(Self).map_err(|_| refused)
+    }
+
+    /// Returns the key that stands for `hashed`: for an operator who looks for it in the store, or
+    /// puts it on a list.
+    #[must_use]
+    pub fn key_of(&self, hashed: impl AsRef<[u8]>) -> Key {
+        let mac: [u8; 32] = self
+            .0
+            .clone()
+            .chain_update(hashed)
+            .finalize()
+            .into_bytes()
+            .into();
+        Key::of_hash(mac.first_chunk().copied().unwrap_or_default())
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`PathParameterKeyResolver`]: limits by a part of the path.
 
-use limiter_core::{Key, KeyResolver, RequestSource, UnresolvedKey};
+use limiter_core::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 use crate::HttpRequest;
 
@@ -9,22 +9,46 @@ use crate::HttpRequest;
 /// The value is percent-decoded, as handlers get it: `/tenants/a%63me` and `/tenants/acme` are one key. A route without that
 /// part is a mistake of whoever set the limit up, and said so.
 ///
+/// A path is held to be no secret, as servers and proxies write it into their logs: the value
+/// reaches the store as it is. Where it is one, such as a code of an invitation,
+/// [`hashed`](Self::hashed) hides it.
+///
 /// # Examples
 /// ```
 /// use limiter_axum::PathParameterKeyResolver;
 ///
 /// let by_tenant = PathParameterKeyResolver::new("tenant");
+/// let by_invitation = PathParameterKeyResolver::new("code").hashed();
 /// ```
 #[derive(Clone, Debug)]
 pub struct PathParameterKeyResolver {
     name: String,
+    hashed: bool,
 }
 
 impl PathParameterKeyResolver {
     /// Resolves by the part called `name`, without braces.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into() }
+        Self {
+            name: name.into(),
+            hashed: false,
+        }
+    }
+
+    /// Takes [`Key::of_secret`] of the value for the key: for a part that is a secret nobody can
+    /// guess.
+    #[must_use]
+    pub const fn hashed(mut self) -> Self {
+        self.hashed = true;
+        self
+    }
+
+    fn key_of(&self, value: Vec<u8>) -> Result<Key, InvalidKey> {
+        if self.hashed && !value.is_empty() {
+            return Ok(Key::of_secret(value));
+        }
+        Key::new(value)
     }
 
     fn what(&self) -> String {
@@ -45,10 +69,11 @@ impl KeyResolver for PathParameterKeyResolver {
             return Err(UnresolvedKey::Misconfigured { advice });
         }
         let value = parameter(template, request.path(), &self.name).ok_or_else(missing)?;
-        Key::new(percent_decoded(value)).map_err(|cause| UnresolvedKey::Invalid {
-            what: self.what(),
-            cause,
-        })
+        self.key_of(percent_decoded(value))
+            .map_err(|cause| UnresolvedKey::Invalid {
+                what: self.what(),
+                cause,
+            })
     }
 }
 

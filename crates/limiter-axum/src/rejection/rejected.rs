@@ -4,9 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, HeaderValue};
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use limiter_core::{CheckError, Decision, Outcome, PlanName, Refusal, RefusalCode, UnresolvedKey};
+use limiter_core::{
+    Challenge, CheckError, Decision, KeyResolver, Outcome, PlanName, Refusal, RefusalCode,
+    UnresolvedKey,
+};
 
 use super::{RejectionBody, problem};
 use crate::headers::{Fields, keep_longest, whole_seconds};
@@ -64,6 +67,8 @@ struct Inner {
     advice: Option<String>,
     decision: Option<Decision>,
     refusal: Option<(Refusal, PlanName)>,
+    /// What a caller without a key may send.
+    challenges: Vec<Challenge>,
     grpc: bool,
     style: Option<HeaderStyle>,
     hook: Option<OnRejection>,
@@ -101,6 +106,7 @@ impl Rejection {
             advice: None,
             decision: None,
             refusal: None,
+            challenges: Vec::new(),
             grpc: false,
             style: None,
             hook: None,
@@ -190,6 +196,15 @@ impl Rejection {
         };
         let detail = sentence(&error.to_string());
         Some(Self::new(RejectionReason::NoKey, status, detail))
+    }
+
+    /// Asks the caller for what the layer says, or else for what `resolver` goes by.
+    pub(crate) fn asking_for(mut self, said: &[Challenge], resolver: &dyn KeyResolver) -> Self {
+        self.0.challenges = match said {
+            [] => resolver.challenges(),
+            said => said.to_vec(),
+        };
+        self
     }
 
     pub(crate) fn forbidden() -> Self {
@@ -304,6 +319,9 @@ impl Rejection {
         let headers = response.headers_mut();
         let no_store = HeaderValue::from_static("no-store");
         headers.entry(CACHE_CONTROL).or_insert(no_store);
+        if status == StatusCode::UNAUTHORIZED && !headers.contains_key(WWW_AUTHENTICATE) {
+            self.ask(headers);
+        }
         if let Some(seconds) = self.retry_after_seconds() {
             keep_longest(seconds, headers);
         }
@@ -313,6 +331,16 @@ impl Rejection {
             fields.write(status, headers);
         }
         response.map(B::from_bytes)
+    }
+
+    /// Writes the challenges; there must be one (RFC 9110, section 15.5.2).
+    fn ask(&self, headers: &mut HeaderMap) {
+        let lines = self.0.challenges.iter().map(Challenge::to_string);
+        for line in lines.filter_map(|line| HeaderValue::try_from(line).ok()) {
+            headers.append(WWW_AUTHENTICATE, line);
+        }
+        let any = HeaderValue::from_static("Bearer");
+        headers.entry(WWW_AUTHENTICATE).or_insert(any);
     }
 
     fn bare_response(&self) -> Response<Bytes> {

@@ -9,8 +9,8 @@ use axum::routing::{get as on_get, post as on_post};
 use futures_util::future::join_all;
 use http::StatusCode;
 use limiter_axum::{
-    AbuseLayer, AbuseLayerBuilder, Attempt, AttemptOutcome, ClientIp, Counting, HeaderKeyResolver,
-    Key, MissingKey, Principal, PrincipalKeyResolver, Rejection,
+    AbuseLayer, AbuseLayerBuilder, Attempt, AttemptOutcome, Challenge, ClientIp, Counting,
+    HeaderKeyResolver, Key, MissingKey, Principal, PrincipalKeyResolver, Rejection,
 };
 use limiter_core::{
     AbuseGuard, AbuseLimiter, AbusePolicy, DefaultAbuseLimiter, Tier, hours, minutes,
@@ -409,10 +409,40 @@ async fn a_principal_is_a_key_and_a_missing_one_follows_the_rule() {
         let url = serve(by_principal(rule)).await;
         assert_eq!(statuses(&url, &["hunter2"; 4]).await, [status; 4]);
     }
+    let url = serve(by_principal(MissingKey::Unauthorized)).await;
+    let anonymous = post(&url, "a").await;
+    assert_eq!(
+        text(anonymous.headers(), "www-authenticate"),
+        Some("Bearer")
+    );
+    let layer = bench.builder().key(PrincipalKeyResolver);
+    let layer = layer.missing_key(MissingKey::Unauthorized);
+    let layer = layer.challenge(Challenge::new("Session").unwrap());
+    let anonymous = post(&serve(site(layer.build())).await, "a").await;
+    assert_eq!(
+        text(anonymous.headers(), "www-authenticate"),
+        Some("Session")
+    );
     let ada = axum::Extension(Principal::new("ada"));
     let url = serve(by_principal(MissingKey::Unauthorized).layer(ada)).await;
     assert_eq!(statuses(&url, &["a", "b", "c"]).await, [401, 401, 429]);
     assert_eq!(bench.count("ada").await, 3);
+}
+
+#[tokio::test]
+async fn a_header_is_counted_under_its_hash() {
+    let bench = AbuseBench::new();
+    let layer = bench.builder().key(HeaderKeyResolver::new("x-device"));
+    let url = serve(site(layer.build())).await;
+    let request = reqwest::Client::new()
+        .post(&url)
+        .header("x-device", "d-4711");
+    let response = request.body("a").send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    let hash = Key::of_secret("d-4711");
+    let hash = std::str::from_utf8(hash.as_bytes()).unwrap();
+    assert_eq!(bench.count("d-4711").await, 0);
+    assert_eq!(bench.count(hash).await, 1);
 }
 
 #[tokio::test]

@@ -68,13 +68,12 @@ async fn the_lists_go_by_the_client_behind_a_trusted_proxy() {
 #[tokio::test]
 async fn keys_are_exempt_or_denied() {
     let bench = Bench::new(&[("one", "1/h")]);
-    let key = |text: &str| Key::new(text).unwrap();
     let layer = RateLimitLayer::builder(bench.limiter.clone(), HeaderKeyResolver::new("x-api-key"))
         .limit(RateLimit::plan("one"))
         .access(
             AccessList::new()
-                .allow_key(key("ours"))
-                .deny_key(key("leaked")),
+                .allow_key(Key::of_secret("ours"))
+                .deny_key(Key::of_secret("leaked")),
         );
     let router = Router::new().route("/", on_get(|| async { "hello" }));
     let url = serve(router.layer(layer.build().unwrap())).await;
@@ -100,7 +99,7 @@ async fn a_denied_key_is_let_in_nowhere() {
     let layer = RateLimitLayer::builder(bench.limiter.clone(), HeaderKeyResolver::new("x-api-key"))
         .limit(RateLimit::plan("one"))
         .routes([RouteRule::unlimited("/free")])
-        .access(list.deny_key(Key::new("leaked").unwrap()))
+        .access(list.deny_key(Key::of_secret("leaked")))
         .build()
         .unwrap();
     let hello = || on_get(|| async { "hello" });

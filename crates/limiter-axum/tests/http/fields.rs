@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Path;
 use axum::response::Redirect;
 use axum::routing::get as on_get;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use limiter_axum::{
-    ClientIp, EXPOSED_HEADERS, HeaderStyle, LegacyReset, Limits, PathParameterKeyResolver,
-    RateLimit, RateLimitLayer, RejectionReason,
+    AccessList, ClientIp, EXPOSED_HEADERS, HeaderKeyResolver, HeaderStyle, Key, LegacyReset,
+    Limits, MissingKey, PathParameterKeyResolver, RateLimit, RateLimitLayer, RateLimitLayerBuilder,
+    RejectionReason, RouteRule,
 };
 use limiter_core::{BreakerState, Clock, Decision, DefaultRateLimiter, Observer, Plan, StoreError};
 use limiter_memory::MemoryStore;
@@ -137,6 +139,85 @@ async fn a_window_that_is_no_whole_seconds_is_left_out() {
         short(response.headers(), "ratelimit"),
         "fast r=2 t=1, odd r=2 t=2"
     );
+}
+
+/// The table in the README of this crate. A store that is away is in `outage`.
+#[tokio::test]
+async fn fields_are_told_of_what_an_enforced_plan_decided_and_of_nothing_else() {
+    let bench = Bench::new(&[("gold", "fixed 1/h"), ("ten", "10/s"), ("~trial", "10/s")]);
+    let with_key = |builder: RateLimitLayerBuilder| {
+        let list = AccessList::new().allow_key(Key::of_secret("ours"));
+        let list = list.deny_key(Key::of_secret("leaked"));
+        builder.access(list).skip_path("/skipped").routes([
+            RouteRule::unlimited("/unlimited"),
+            RouteRule::new("/trial", RateLimit::plan("trial")),
+            RouteRule::new("/unknown", RateLimit::plan("unknown")),
+            RouteRule::new("/gold", RateLimit::plan("gold")),
+        ])
+    };
+    let by_key = |rule| {
+        let by_key = HeaderKeyResolver::new("x-api-key");
+        let builder = RateLimitLayer::builder(bench.limiter.clone(), by_key);
+        let builder = builder.limit(RateLimit::plan("ten")).missing_key(rule);
+        with_key(builder).build().unwrap()
+    };
+    let status = async |Path(status): Path<u16>| StatusCode::from_u16(status).unwrap();
+    let charge = async |limits: Limits| {
+        let limit = RateLimit::plan("ten");
+        limits.charge(&limit).await.map(drop)
+    };
+    let hello = || on_get(|| async { "hello" });
+    let router = |rule| {
+        let router = Router::new().route("/status/{status}", on_get(status));
+        let router = router
+            .route("/trial", hello())
+            .route("/unknown", hello())
+            .route("/gold", hello())
+            .route("/unlimited", hello())
+            .route("/skipped", hello());
+        let router = router.route("/charge", on_get(charge));
+        router.layer(by_key(rule))
+    };
+    let strict = serve(router(MissingKey::Unauthorized)).await;
+    let lenient = serve(router(MissingKey::Skip)).await;
+    let (alice, nobody) = (Some("alice"), None);
+    for (url, path, key, expected, told) in [
+        (&strict, "/status/200", alice, 200, Some("ten")),
+        (&strict, "/status/404", alice, 404, Some("ten")),
+        (&strict, "/status/500", alice, 500, Some("ten")),
+        (&strict, "/nowhere", alice, 404, Some("ten")),
+        (&strict, "/charge", alice, 200, Some("ten")),
+        (&strict, "/gold", alice, 200, Some("gold")),
+        (&strict, "/gold", alice, 429, Some("gold")),
+        // A client might wait before it follows.
+        (&strict, "/status/301", alice, 301, None),
+        (&strict, "/status/304", alice, 304, None),
+        (&strict, "/status/307", alice, 307, None),
+        // A plan in shadow changes no response.
+        (&strict, "/trial", alice, 200, None),
+        // No plan decided.
+        (&strict, "/unlimited", alice, 200, None),
+        (&strict, "/skipped", alice, 200, None),
+        (&strict, "/status/200", Some("ours"), 200, None),
+        (&strict, "/status/200", Some("leaked"), 403, None),
+        (&strict, "/status/200", Some(""), 400, None),
+        (&strict, "/status/200", nobody, 401, None),
+        (&lenient, "/status/200", nobody, 200, None),
+        (&strict, "/unknown", alice, 500, None),
+    ] {
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+        let mut request = client.build().unwrap().get(format!("{url}{path}"));
+        if let Some(key) = key {
+            request = request.header("x-api-key", key);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), expected, "{path} {key:?}");
+        for field in ["ratelimit", "ratelimit-policy"] {
+            let members = members(response.headers(), field);
+            let plans: Vec<&str> = members.iter().map(|member| &*member.plan).collect();
+            assert_eq!(plans, Vec::from_iter(told), "{path} {key:?}: {field}");
+        }
+    }
 }
 
 #[tokio::test]

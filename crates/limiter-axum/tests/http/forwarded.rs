@@ -38,6 +38,7 @@ fn by(told_by: &str) -> ClientIp {
         "cdn" => ClientIp::header(CDN, networks()).unwrap(),
         "xff 1 hop" => ClientIp::x_forwarded_for(hops(1)),
         "xff 2 hops" => ClientIp::x_forwarded_for(hops(2)),
+        "xff 3 hops" => ClientIp::x_forwarded_for(hops(3)),
         "fwd 2 hops" => ClientIp::forwarded(hops(2)),
         "xff 2 hops within" => ClientIp::x_forwarded_for(hops(2).within(["10.0.0.0/8"]).unwrap()),
         other => panic!("{other}"),
@@ -123,12 +124,28 @@ const CASES: &[Case] = &[
     // The walk stops at what cannot be read: the machine that wrote it is as far as it goes.
     ("xff", PROXY, &[(XFF, b"203.0.113.9, unknown")], PROXY),
     ("xff", PROXY, &[(XFF, b"203.0.113.9, unknown, 10.0.0.2")], "10.0.0.2"),
-    ("xff", PROXY, &[(XFF, b"203.0.113.9, ")], PROXY),
-    ("xff", PROXY, &[(XFF, b"203.0.113.9,, 10.0.0.2")], "10.0.0.2"),
     ("xff", PROXY, &[(XFF, b"203.0.113.9, _hidden")], PROXY),
     ("xff", PROXY, &[(XFF, b"203.0.113.9, 203.0.113.300")], PROXY),
     ("xff", PROXY, &[(XFF, b"203.0.113.9:99999")], PROXY),
     ("xff", PROXY, &[(XFF, b"")], PROXY),
+    // Empty elements of a list are nothing (RFC 9110, section 5.6.1.2): on one line or on many.
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, ")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9,")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9 ,\t, ,")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9,, 10.0.0.2")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9"), (XFF, b"")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9"), (XFF, b" , "), (XFF, b"10.0.0.2"), (XFF, b"")], "203.0.113.9"),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, unknown,"), (XFF, b"")], PROXY),
+    ("xff", PROXY, &[(XFF, b"203.0.113.9, unknown,, 10.0.0.2,")], "10.0.0.2"),
+    ("xff", PROXY, &[(XFF, b",")], PROXY),
+    ("xff", PROXY, &[(XFF, b""), (XFF, b"")], PROXY),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.40,")], "203.0.113.40"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.40"), (FWD, b"")], "203.0.113.40"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.40, ,for=10.0.0.2,"), (FWD, b"\t")], "203.0.113.40"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.40;host=\"a,b\",,")], "203.0.113.40"),
+    // An element with a semicolon and nothing else is there, and names no client.
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.40, ;")], PROXY),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.40, for=unknown,")], PROXY),
     // Only the header that was named is read.
     ("xff", PROXY, &[(FWD, b"for=198.51.100.7"), ("x-real-ip", b"198.51.100.7"), (CDN, b"198.51.100.7")], PROXY),
     ("fwd", PROXY, &[(XFF, b"198.51.100.7")], PROXY),
@@ -154,18 +171,70 @@ const CASES: &[Case] = &[
     ("cdn", PROXY, &[(CDN, b"203.0.113.9, 198.51.100.7")], PROXY),
     // By count, any peer is believed.
     ("xff 1 hop", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9")], "203.0.113.9"),
-    ("xff 1 hop", STRANGER, &[], STRANGER),
     ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"203.0.113.9, 35.191.0.1")], "203.0.113.9"),
     ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9"), (XFF, b"35.191.0.1")], "203.0.113.9"),
-    ("xff 2 hops", STRANGER, &[(XFF, b"35.191.0.1")], STRANGER),
-    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, garbage, 35.191.0.1")], STRANGER),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7"), (XFF, b"203.0.113.9"), (XFF, b"35.191.0.1")], "203.0.113.9"),
     ("fwd 2 hops", STRANGER, &[(FWD, b"for=198.51.100.7, for=203.0.113.9, for=35.191.0.1")], "203.0.113.9"),
     ("xff 2 hops within", PROXY, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9, 35.191.0.2, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"unknown, 203.0.113.9, 35.191.0.2, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"203.0.113.9,, 35.191.0.2"), (XFF, b"35.191.0.1,")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"[2001:db8:1:2::9]:4711, 35.191.0.2, 35.191.0.1:80")], "2001:db8:1:2::/64"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"::ffff:203.0.113.9, 35.191.0.2, 35.191.0.1")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"203.0.113.9, 35.191.0.2, unknown")], STRANGER),
+    ("xff 3 hops", STRANGER, &[], STRANGER),
+    ("xff 3 hops", STRANGER, &[(XFF, b"")], STRANGER),
+    // No entry: the peer is a health check, or a client that came past the proxies.
+    ("xff 1 hop", STRANGER, &[], STRANGER),
+    ("xff 2 hops", STRANGER, &[], STRANGER),
+    ("xff 2 hops", STRANGER, &[(XFF, b""), (XFF, b" , ")], STRANGER),
+    ("fwd 2 hops", STRANGER, &[(FWD, b",")], STRANGER),
+    ("xff 2 hops within", PROXY, &[], PROXY),
+    // Too few: only the first from the right is certainly the word of a proxy.
+    ("xff 2 hops", STRANGER, &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9")], "203.0.113.9"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"198.51.100.7,,"), (XFF, b"203.0.113.9, ")], "203.0.113.9"),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=203.0.113.9")], "203.0.113.9"),
+    ("xff 2 hops within", PROXY, &[(XFF, b"203.0.113.9")], "203.0.113.9"),
+    // Reading stops at an entry that cannot be read, and the machine that wrote it counts.
+    ("xff 1 hop", STRANGER, &[(XFF, b"198.51.100.1, unknown")], STRANGER),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.1, 203.0.113.45, unknown")], STRANGER),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, garbage, 35.191.0.1")], "35.191.0.1"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, _hidden"), (XFF, b"35.191.0.1")], "35.191.0.1"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"unknown")], STRANGER),
+    ("xff 3 hops", STRANGER, &[(XFF, b"198.51.100.7, unknown, 35.191.0.2, 35.191.0.1")], "35.191.0.2"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"203.0.113.9, unknown, 35.191.0.1")], "35.191.0.1"),
+    ("xff 3 hops", STRANGER, &[(XFF, b"unknown, 35.191.0.1")], "35.191.0.1"),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=203.0.113.9, for=unknown")], STRANGER),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=203.0.113.9, by=35.191.0.1, for=35.191.0.1")], "35.191.0.1"),
+    ("xff 2 hops within", PROXY, &[(XFF, b"198.51.100.1, 203.0.113.45, unknown")], PROXY),
+    // What is left of the position is not looked at.
+    ("xff 1 hop", STRANGER, &[(XFF, b"unknown, 203.0.113.9")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"\xff\", garbage, 203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=\", for=203.0.113.9, for=35.191.0.1")], "203.0.113.9"),
+    // Empty elements are not counted.
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9,, 35.191.0.1,")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"198.51.100.7, 203.0.113.9"), (XFF, b""), (XFF, b"35.191.0.1"), (XFF, b"")], "203.0.113.9"),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=203.0.113.9, , for=35.191.0.1"), (FWD, b"")], "203.0.113.9"),
+    // Ports, brackets, zones and v4-mapped addresses, at the position and before it.
+    ("xff 1 hop", STRANGER, &[(XFF, b"203.0.113.9:51234")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"[2001:db8:1:2::9]:51234, 35.191.0.1:443")], "2001:db8:1:2::/64"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"::ffff:203.0.113.9, [2001:db8::1]")], "203.0.113.9"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"fe80::1%eth0, [::ffff:35.191.0.1]:80")], "fe80::/64"),
+    ("xff 2 hops", STRANGER, &[(XFF, b"203.0.113.9, 35.191.0.1:99999")], STRANGER),
+    ("fwd 2 hops", STRANGER, &[(FWD, b"for=\"[::ffff:203.0.113.9]:4711\", for=\"[2001:db8::1]\"")], "203.0.113.9"),
+    // With networks: only a peer in them is believed. The entries themselves are counted, wherever
+    // they are.
+    ("xff 2 hops within", "::ffff:10.0.0.1", &[(XFF, b"203.0.113.9, 35.191.0.1")], "203.0.113.9"),
+    ("xff 2 hops within", STRANGER, &[(XFF, b"203.0.113.9, 10.0.0.2")], STRANGER),
 ];
 
 #[test]
 fn every_case_of_the_table_has_its_key() {
     assert!(CASES.len() >= 60, "{} cases", CASES.len());
+    let mut wrong = Vec::new();
     for (told_by, peer, headers, expected) in CASES {
         let parts = request(peer, headers);
         let key = by(told_by).resolve(&HttpRequest::new(&parts)).unwrap();
@@ -174,8 +243,13 @@ fn every_case_of_the_table_has_its_key() {
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.escape_ascii()));
         let told: Vec<_> = told.collect();
-        assert_eq!(key, *expected, "{told_by}, peer {peer}, {told:?}");
+        if key != *expected {
+            wrong.push(format!(
+                "{told_by}, peer {peer}, {told:?}: {key}, not {expected}"
+            ));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -301,6 +375,14 @@ fn prefixes_and_proxies_are_checked_at_the_door() {
         let resolver = ClientIp::peer().with_ipv6_prefix(bits).unwrap();
         let key = resolver.resolve(&HttpRequest::new(&parts)).unwrap();
         assert_eq!(key.as_bytes(), expected.as_bytes());
+        assert_eq!(
+            resolver.key_of("2001:db8:1:2:3:4:5:6".parse().unwrap()),
+            key
+        );
+    }
+    for mapped in ["203.0.113.9", "::ffff:203.0.113.9"] {
+        let key = ClientIp::peer().key_of(mapped.parse().unwrap());
+        assert_eq!(key.as_bytes(), b"203.0.113.9");
     }
     assert!(TrustedProxies::networks([]).is_err());
     assert!(TrustedProxies::networks(["10.0.0.0/33"]).is_err());
@@ -348,6 +430,51 @@ async fn rotating_the_header_gives_no_fresh_bucket_over_the_wire() {
     }
 }
 
+/// An entry as a proxy may write it, with the address that it tells, if it tells one. An empty one
+/// is none.
+fn any_entry() -> impl Strategy<Value = (&'static str, Option<IpAddr>)> {
+    let address = |text: &str| Some(text.parse().unwrap());
+    prop_oneof![
+        Just(("10.0.0.2", address("10.0.0.2"))),
+        Just((" 10.0.0.3:80", address("10.0.0.3"))),
+        Just(("[fd00::4]:80 ", address("fd00::4"))),
+        Just(("203.0.113.9", address("203.0.113.9"))),
+        Just(("::ffff:198.51.100.7", address("198.51.100.7"))),
+        Just(("unknown", None)),
+        Just((" _hidden", None)),
+        Just(("", None)),
+        Just((" \t", None)),
+    ]
+}
+
+/// Who is charged by the rules of the documentation: `entries` from the right, without the empty
+/// ones.
+fn by_the_rules(hops: Option<usize>, entries: &[Option<IpAddr>]) -> IpAddr {
+    let peer: IpAddr = PROXY.parse().unwrap();
+    let told_at = |nth: usize| {
+        if nth == 0 {
+            Some(peer)
+        } else {
+            entries[nth - 1]
+        }
+    };
+    let unreadable = (1..=entries.len()).find(|nth| told_at(*nth).is_none());
+    let stranger = |nth: &usize| {
+        let is_ours = |it: IpAddr| ["10.0.0.2", "10.0.0.3", "fd00::4"].contains(&&*it.to_string());
+        told_at(*nth).is_some_and(|it| !is_ours(it))
+    };
+    let wanted = hops.unwrap_or_else(|| {
+        let stranger = (1..=entries.len()).find(stranger);
+        stranger.unwrap_or(entries.len())
+    });
+    let position = match unreadable {
+        Some(stop) if stop <= wanted => stop - 1,
+        _ if wanted > entries.len() => entries.len().min(1),
+        _ => wanted,
+    };
+    told_at(position).unwrap()
+}
+
 fn any_line() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     let name = prop_oneof![Just(XFF), Just(FWD), Just(CDN), Just("x-real-ip")];
     let entry = prop_oneof![
@@ -363,6 +490,34 @@ fn any_line() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
 }
 
 proptest! {
+    /// However entries are spread over lines, with whatever empty elements and lines among them.
+    #[test]
+    fn prop_the_client_is_who_the_tables_say(
+        lines in prop::collection::vec(prop::collection::vec(any_entry(), 0..6), 0..5),
+        hops in prop::option::of(1_u8..6),
+    ) {
+        let text = |line: &Vec<(&str, _)>| line.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(",");
+        let written: Vec<String> = lines.iter().map(text).collect();
+        let elements = |line: &Vec<(&str, _)>| {
+            let there = |(text, _): &&(&str, _)| !text.trim().is_empty();
+            line.iter().filter(there).map(|(text, _)| format!("for=\"{}\"", text.trim())).collect::<Vec<_>>().join(" ,, ")
+        };
+        let elements: Vec<String> = lines.iter().map(elements).collect();
+        let entries = lines.iter().flatten().filter(|(text, _)| !text.trim().is_empty());
+        let mut entries: Vec<_> = entries.map(|(_, address)| *address).collect();
+        entries.reverse();
+        let expected = by_the_rules(hops.map(usize::from), &entries);
+        let proxies = || hops.map_or_else(networks, |hops| TrustedProxies::hops(hops).unwrap());
+        for (told_by, name, lines) in [
+            (ClientIp::x_forwarded_for(proxies()), XFF, &written),
+            (ClientIp::forwarded(proxies()), FWD, &elements),
+        ] {
+            let lines: Vec<(&str, &[u8])> = lines.iter().map(|line| (name, line.as_bytes())).collect();
+            let address = told_by.address(&HttpRequest::new(&request(PROXY, &lines))).unwrap();
+            prop_assert_eq!(address, expected, "{}", name);
+        }
+    }
+
     #[test]
     fn prop_an_untrusted_peer_never_changes_its_key(
         lines in prop::collection::vec(any_line(), 0..6),

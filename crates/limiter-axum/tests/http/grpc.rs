@@ -58,4 +58,5 @@ async fn a_missing_key_is_a_grpc_status_as_well() {
     };
     let status = client.check(request).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.metadata().get("www-authenticate").is_none());
 }

@@ -7,12 +7,13 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::get as on_get;
+use bytes::Bytes;
 use limiter_axum::{
-    ClientIp, CompositeKeyResolver, HeaderKeyResolver, HmacKeyResolver, HmacSecret, HttpRequest,
-    Key, KeyFn, KeyResolver, MissingKey, PathParameterKeyResolver, Principal, PrincipalKeyResolver,
-    RateLimit, RateLimitLayer, RouteKeyResolver,
+    Challenge, ClientIp, CompositeKeyResolver, EXPOSED_HEADERS, HeaderKeyResolver, HmacKeyResolver,
+    HmacSecret, HttpRequest, Key, KeyFn, KeyResolver, Limits, MissingKey, PathParameterKeyResolver,
+    Principal, PrincipalKeyResolver, RateLimit, RateLimitLayer, RouteKeyResolver, RouteRule,
 };
-use limiter_core::UnresolvedKey;
+use limiter_core::{Cost, PlanName, RateLimiter, UnresolvedKey};
 use tower::ServiceExt;
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -82,12 +83,21 @@ async fn a_missing_key_follows_the_rule_and_is_never_shared() {
         // Garbling the key is no way out of the limit.
         let two_lines = [("x-api-key", "a"), ("x-api-key", "b")];
         assert_eq!(status(&url, &two_lines).await, 400, "{rule:?}");
-        let too_long = "x".repeat(256);
-        assert_eq!(
-            status(&url, &[("x-api-key", &too_long)]).await,
-            400,
-            "{rule:?}"
-        );
+        assert_eq!(status(&url, &[("x-api-key", "")]).await, 400, "{rule:?}");
+        let long = "x".repeat(256);
+        for expected in [200, 429] {
+            let answer = status(&url, &[("x-api-key", &long)]).await;
+            assert_eq!(answer, expected, "{rule:?}");
+        }
+        let readable = HeaderKeyResolver::new("x-api-key").readable();
+        let url = serve(hello(layer(&one(), readable, rule))).await;
+        for wrong in [&*long, ""] {
+            let answer = status(&url, &[("x-api-key", wrong)]).await;
+            assert_eq!(answer, 400, "{rule:?}");
+        }
+        let secret = HmacSecret::new([7; 32]).unwrap();
+        let hashed = HmacKeyResolver::of_header("x-api-key", &secret);
+        let url = serve(hello(layer(&one(), hashed, rule))).await;
         assert_eq!(status(&url, &[("x-api-key", "")]).await, 400, "{rule:?}");
     }
 }
@@ -269,6 +279,202 @@ fn hashed_keys_are_hmac_sha_256() {
     let nobody = HmacKeyResolver::of(HeaderKeyResolver::new("x-none"), &secret(&[7; 32]));
     let error = nobody.resolve(&HttpRequest::new(&head)).unwrap_err();
     assert!(matches!(error, UnresolvedKey::Missing { .. }));
+}
+
+/// What a caller sends as a secret is kept in no store, in none of its backups and in no list of
+/// its keys.
+#[tokio::test]
+async fn a_secret_is_stored_as_its_hash_and_only_what_is_told_to_be_readable_as_it_is() {
+    const SECRET: &str = "sk-live-4711";
+    let plain = Key::new(SECRET).unwrap();
+    let header = || HeaderKeyResolver::new("x-api-key");
+    let mac = HmacSecret::new([7; 32]).unwrap();
+    let first = |resolver: HeaderKeyResolver| {
+        let parts: [Arc<dyn KeyResolver>; 2] = [Arc::new(PrincipalKeyResolver), Arc::new(resolver)];
+        CompositeKeyResolver::first_of(parts)
+    };
+    // The second of the resolvers found it.
+    let second = |key: &Key| Key::new([&[1], key.as_bytes()].concat()).unwrap();
+    let in_path = || PathParameterKeyResolver::new("id");
+    let cases: [(Arc<dyn KeyResolver>, Key); 8] = [
+        (Arc::new(header()), Key::of_secret(SECRET)),
+        (Arc::new(header().readable()), plain.clone()),
+        (Arc::new(first(header())), second(&Key::of_secret(SECRET))),
+        (Arc::new(first(header().readable())), second(&plain)),
+        (
+            Arc::new(HmacKeyResolver::of_header("x-api-key", &mac)),
+            mac.key_of(SECRET),
+        ),
+        (
+            Arc::new(HmacKeyResolver::of(header(), &mac)),
+            mac.key_of(Key::of_secret(SECRET).as_bytes()),
+        ),
+        (Arc::new(in_path().hashed()), Key::of_secret(SECRET)),
+        (Arc::new(in_path()), plain.clone()),
+    ];
+    for (nth, (resolver, stored)) in cases.into_iter().enumerate() {
+        let bench = one();
+        let by_key = layer(&bench, resolver, MissingKey::BadRequest);
+        let hello = Router::new().route("/{id}", on_get(|| async { "hello" }));
+        let url = serve(hello.route_layer(by_key)).await;
+        let url = format!("{url}/{SECRET}");
+        let answer = status(&url, &[("x-api-key", SECRET)]).await;
+        assert_eq!(answer, 200, "case {nth}");
+        assert_eq!(left_of(&bench, &stored).await, 0, "case {nth}");
+        let left = u32::from(stored != plain);
+        assert_eq!(left_of(&bench, &plain).await, left, "case {nth}");
+    }
+}
+
+/// What is left for `key` of the one that there is.
+async fn left_of(bench: &Bench, key: &Key) -> u32 {
+    let plans = [PlanName::new("one").unwrap()];
+    let decision = bench.limiter.peek(key, &plans, Cost::ONE).await.unwrap();
+    decision.plans()[0].remaining
+}
+
+/// RFC 9110, section 15.5.2: a 401 has a challenge.
+#[tokio::test]
+async fn a_401_asks_for_what_the_key_is_made_of() {
+    const API_KEY: &str = "ApiKey header=\"x-api-key\"";
+    let mac = HmacSecret::new([7; 32]).unwrap();
+    let header = || HeaderKeyResolver::new("x-api-key");
+    let nobody = || KeyFn::new("tenant", |_| None);
+    let either: [Arc<dyn KeyResolver>; 2] = [Arc::new(PrincipalKeyResolver), Arc::new(header())];
+    let cases: [(Arc<dyn KeyResolver>, &[&str]); 9] = [
+        (Arc::new(header()), &[API_KEY]),
+        (Arc::new(header().readable()), &[API_KEY]),
+        (
+            Arc::new(HeaderKeyResolver::new("Authorization")),
+            &["Bearer"],
+        ),
+        (Arc::new(PrincipalKeyResolver), &["Bearer"]),
+        (
+            Arc::new(HmacKeyResolver::of_header("x-api-key", &mac)),
+            &[API_KEY],
+        ),
+        (Arc::new(HmacKeyResolver::of(header(), &mac)), &[API_KEY]),
+        (
+            Arc::new(CompositeKeyResolver::first_of(either)),
+            &["Bearer", API_KEY],
+        ),
+        // Nothing in particular is asked for.
+        (Arc::new(nobody()), &["Bearer"]),
+        (
+            Arc::new(HeaderKeyResolver::new("x\r\nset-cookie: a=b")),
+            &["Bearer"],
+        ),
+    ];
+    for (resolver, expected) in cases {
+        let url = serve(hello(layer(
+            &one(),
+            resolver.clone(),
+            MissingKey::Unauthorized,
+        )))
+        .await;
+        let response = get(&url).await;
+        assert_eq!(response.status(), 401);
+        assert_eq!(challenges(&response), expected);
+        assert!(response.headers().get("set-cookie").is_none());
+        for rule in [
+            MissingKey::BadRequest,
+            MissingKey::ServerError,
+            MissingKey::Skip,
+        ] {
+            let url = serve(hello(layer(&one(), resolver.clone(), rule))).await;
+            assert_eq!(challenges(&get(&url).await), [""; 0], "{rule:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_401_asks_for_what_the_layer_says_and_a_hook_has_the_last_word() {
+    let realm = |realm: &str| Challenge::bearer().with_parameter("realm", realm).unwrap();
+    let builder = || {
+        let by_key = HeaderKeyResolver::new("x-api-key");
+        let builder = RateLimitLayer::builder(one().limiter, by_key);
+        builder
+            .limit(RateLimit::plan("one"))
+            .missing_key(MissingKey::Unauthorized)
+    };
+    let said = builder()
+        .challenge(realm("a \"b\""))
+        .challenge(Challenge::new("Basic").unwrap());
+    let url = serve(hello(said.build().unwrap())).await;
+    let expected = [r#"Bearer realm="a \"b\"""#, "Basic"];
+    assert_eq!(challenges(&get(&url).await), expected);
+
+    let empty = |status: u16| {
+        http::Response::builder()
+            .status(status)
+            .body(Bytes::new())
+            .unwrap()
+    };
+    let of_its_own = builder().on_rejection(move |_| {
+        let mut response = empty(401);
+        response
+            .headers_mut()
+            .insert("www-authenticate", "Negotiate".parse().unwrap());
+        response
+    });
+    let url = serve(hello(of_its_own.build().unwrap())).await;
+    assert_eq!(challenges(&get(&url).await), ["Negotiate"]);
+
+    let other_status = builder().on_rejection(move |_| empty(403));
+    let url = serve(hello(other_status.build().unwrap())).await;
+    assert_eq!(challenges(&get(&url).await), [""; 0]);
+
+    let made_401 = builder()
+        .missing_key(MissingKey::BadRequest)
+        .on_rejection(move |_| empty(401));
+    let url = serve(hello(made_401.build().unwrap())).await;
+    assert_eq!(
+        challenges(&get(&url).await),
+        ["ApiKey header=\"x-api-key\""]
+    );
+}
+
+/// The layer may have other keys than its first one, and its handlers may ask for them.
+#[tokio::test]
+async fn a_401_asks_for_the_key_that_the_limit_goes_by() {
+    let charge = async |limits: Limits| {
+        let limit = RateLimit::plan("one").key("user");
+        limits.charge(&limit).await.map(drop)
+    };
+    let by_key = HeaderKeyResolver::new("x-api-key");
+    let layer = RateLimitLayer::builder(one().limiter, by_key)
+        .named_key("user", PrincipalKeyResolver)
+        .missing_key(MissingKey::Unauthorized)
+        .routes([RouteRule::new("/table", RateLimit::plan("one").key("user"))])
+        .build()
+        .unwrap();
+    let first = layer.for_route(&RateLimit::plan("one")).unwrap();
+    let router = Router::new()
+        .route("/charge", on_get(charge))
+        .route("/table", on_get(|| async { "hello" }))
+        .route_layer(layer)
+        .route("/", on_get(|| async { "hello" }).route_layer(first));
+    let url = serve(router).await;
+    for (path, expected) in [
+        ("/charge", "Bearer"),
+        ("/table", "Bearer"),
+        ("/", "ApiKey header=\"x-api-key\""),
+    ] {
+        let response = get(&format!("{url}{path}")).await;
+        assert_eq!(response.status(), 401, "{path}");
+        assert_eq!(challenges(&response), [expected], "{path}");
+    }
+    // A browser shows it to scripts if CORS is told to.
+    assert!(
+        EXPOSED_HEADERS
+            .iter()
+            .any(|name| name == "www-authenticate")
+    );
+}
+
+fn challenges(response: &reqwest::Response) -> Vec<&str> {
+    let lines = response.headers().get_all("www-authenticate").iter();
+    lines.map(|line| line.to_str().unwrap()).collect()
 }
 
 #[tokio::test]

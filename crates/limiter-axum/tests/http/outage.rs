@@ -170,6 +170,7 @@ async fn failing_closed_is_503_and_not_the_callers_fault() {
     assert_eq!(response.status(), 503);
     assert_eq!(text(response.headers(), "retry-after"), Some("1"));
     assert_eq!(text(response.headers(), "cache-control"), Some("no-store"));
+    assert!(text(response.headers(), "ratelimit").is_none());
     let body: serde_json::Value = response.json().await.unwrap();
     let problem = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
     assert_eq!(body["type"], problem);

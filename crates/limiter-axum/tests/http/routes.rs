@@ -270,6 +270,57 @@ async fn verify_finds_unknown_plans_and_costs_without_spending() {
     assert_eq!(bench.store.stats().tracked_keys, 0);
 }
 
+#[tokio::test]
+async fn verify_covers_the_layers_of_routes_however_they_were_made() {
+    let is_unknown = |result| matches!(result, Err(CheckError::UnknownPlan(_)));
+    let (known, unknown) = (RateLimit::plan("one"), RateLimit::plan("glod"));
+    let hello = || on_get(|| async { "hello" });
+
+    // A child of the parent, of a clone, of a child that is gone, and of a parent without a limit
+    // of its own.
+    let parent = bench().by_ip(known.clone());
+    parent.verify().await.unwrap();
+    let child = parent.for_route(&unknown).unwrap();
+    assert!(is_unknown(parent.verify().await));
+    assert!(is_unknown(child.verify().await));
+
+    let parent = bench().by_ip(known.clone());
+    let of_clone = parent.clone().for_route(&unknown).unwrap();
+    assert!(is_unknown(parent.verify().await));
+    drop(of_clone);
+
+    let parent = bench().by_ip(known.clone());
+    let of_child = parent.for_route(&known).unwrap().for_route(&unknown);
+    assert!(is_unknown(parent.verify().await));
+    assert!(is_unknown(parent.clone().verify().await));
+    drop(of_child);
+
+    let parent = bench().builder().build().unwrap();
+    let dear = parent.for_route(&RateLimit::plan("two").cost(3)).unwrap();
+    assert!(matches!(parent.verify().await, Err(CheckError::Request(_))));
+    drop(dear);
+
+    // Layers that are on routes, and no longer in anybody's hands.
+    let parent = bench().by_ip(known.clone());
+    let child = parent.for_route(&unknown).unwrap();
+    let router: Router = Router::new().route("/", hello().route_layer(child));
+    assert!(is_unknown(parent.verify().await));
+    let nested = Router::new().nest("/nested", router);
+    assert!(is_unknown(parent.verify().await));
+    // Nothing has the limit any more: it is no mistake, and takes no memory.
+    drop(nested);
+    parent.verify().await.unwrap();
+
+    // Another layer of the same limiter is not one of this layer's.
+    let (bench, known) = (bench(), &known);
+    let (parent, other) = (bench.by_ip(known.clone()), bench.by_ip(known.clone()));
+    let of_other = other.for_route(&unknown).unwrap();
+    parent.verify().await.unwrap();
+    assert!(is_unknown(other.verify().await));
+    drop(of_other);
+    assert_eq!(bench.store.stats().tracked_keys, 0);
+}
+
 /// The operator reads what to do; who calls is not told which plans there are.
 #[tokio::test]
 async fn a_plan_that_is_not_there_is_named_in_the_log_and_not_to_callers() {

@@ -20,7 +20,6 @@ struct Told(Arc<Mutex<Vec<Undecided>>>);
 impl Told {
     fn builder(&self, missing_key: MissingKey) -> RateLimitLayerBuilder {
         let bench = Bench::new(&[("one", "1/h")]);
-        let key = |text: &str| Key::new(text).unwrap();
         let told = self.clone();
         let by_key = HeaderKeyResolver::new("x-api-key");
         RateLimitLayer::builder(bench.limiter, by_key)
@@ -32,8 +31,8 @@ impl Told {
             ])
             .access(
                 AccessList::new()
-                    .allow_key(key("ours"))
-                    .deny_key(key("leaked")),
+                    .allow_key(Key::of_secret("ours"))
+                    .deny_key(Key::of_secret("leaked")),
             )
             .skip_path("/healthz")
             .on_undecided(move |what| told.0.lock().unwrap().push(what))

@@ -1,6 +1,6 @@
 //! [`InvalidLimit`]: why numbers make no limit.
 
-use crate::limit::MAX_UNITS;
+use crate::limit::{MAX_SUB_BUCKETS, MAX_UNITS};
 
 /// Says why numbers or a text make no [`Limit`](crate::Limit), and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum InvalidLimit {
     },
     /// The granularity would keep too many sub-buckets for one key.
     #[error(
-        "granularity of {micros} us keeps more than 1000 sub-buckets: use {least_us} us or more"
+        "granularity of {micros} us keeps more than {MAX_SUB_BUCKETS} sub-buckets: use {least_us} us or more"
     )]
     TooFine {
         /// The granularity given, in microseconds.

@@ -18,6 +18,7 @@ pub use sliding_window::SlidingWindow;
 pub use suppressing_window::{SuppressingRule, SuppressingWindow};
 pub(crate) use text::PeriodText;
 pub use token_bucket::{BucketRule, TokenBucket};
+pub(crate) use window::MAX_SUB_BUCKETS;
 pub use window::WindowRule;
 
 /// The most units that a limit may have.

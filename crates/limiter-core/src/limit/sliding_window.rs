@@ -16,7 +16,7 @@ use super::{InvalidLimit, Rate, WindowRule};
 /// | window below 1 ms or above 366 days | [`InvalidLimit::Period`] |
 /// | window or granularity with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
 /// | granularity of 0 or beyond the window | [`InvalidLimit::Granularity`] |
-/// | more than 1000 sub-buckets, for a limit above 1000 | [`InvalidLimit::TooFine`] |
+/// | more than 256 sub-buckets, for a limit above 256 | [`InvalidLimit::TooFine`] |
 /// | a rate that is not whole over the window | [`InvalidLimit::NotWhole`] |
 ///
 /// # Examples

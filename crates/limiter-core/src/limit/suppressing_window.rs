@@ -19,7 +19,7 @@ use super::{InvalidLimit, WindowRule};
 /// | window below 1 ms or above 366 days | [`InvalidLimit::Period`] |
 /// | window or granularity with parts of a microsecond | [`InvalidLimit::PartOfAMicrosecond`] |
 /// | granularity of 0 or beyond the window | [`InvalidLimit::Granularity`] |
-/// | more than 1000 sub-buckets | [`InvalidLimit::TooFine`] |
+/// | more than 256 sub-buckets | [`InvalidLimit::TooFine`] |
 ///
 /// # Examples
 /// ```

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::InvalidLimit;
 use super::checked::{checked_period, checked_units};
 
-/// The most sub-buckets that one key may keep for one plan (the newest one, still filling, apart).
-pub(crate) const MAX_SUB_BUCKETS: u64 = 1_000;
+/// The most sub-buckets that one key may keep for one plan (the newest one, still filling, apart): a store that keeps them
+/// elsewhere then writes less than 4 KB for a call.
+pub(crate) const MAX_SUB_BUCKETS: u16 = 256;
 /// How many sub-buckets a window has if no granularity is named.
 const DEFAULT_SUB_BUCKETS: u64 = 100;
 
@@ -51,8 +52,8 @@ impl WindowRule {
         if micros == 0 || micros > window_us {
             return Err(refused);
         }
-        let few_units = bounded_by_limit && u64::from(limit) <= MAX_SUB_BUCKETS;
-        let least_us = window_us.div_ceil(MAX_SUB_BUCKETS);
+        let few_units = bounded_by_limit && limit <= MAX_SUB_BUCKETS.into();
+        let least_us = window_us.div_ceil(MAX_SUB_BUCKETS.into());
         if micros < least_us && !few_units {
             return Err(InvalidLimit::TooFine { micros, least_us });
         }

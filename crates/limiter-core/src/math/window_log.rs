@@ -1,6 +1,6 @@
 //! What sliding and suppressing windows remember: sub-buckets of units, and when they came.
 
-use crate::limit::WindowRule;
+use crate::limit::{MAX_SUB_BUCKETS, WindowRule};
 use crate::{Cost, Timestamp};
 
 /// A log of sub-buckets, the oldest in front.
@@ -165,11 +165,23 @@ impl WindowLog {
             newest.units = newest.units.saturating_add(units);
             newest.came_at_us = now_us;
         } else {
+            self.make_room();
             self.newest_began = self.seen;
             self.sub_buckets.push(SubBucket {
                 came_at_us: now_us,
                 units,
             });
+        }
+    }
+
+    /// Makes room for one more sub-bucket. Where a changed plan has left too many, the two that leave first become one, which
+    /// leaves with the second.
+    fn make_room(&mut self) {
+        if self.sub_buckets.len() > usize::from(MAX_SUB_BUCKETS) {
+            let first = self.sub_buckets.remove(0);
+            if let Some(second) = self.sub_buckets.first_mut() {
+                second.units = second.units.saturating_add(first.units);
+            }
         }
     }
 

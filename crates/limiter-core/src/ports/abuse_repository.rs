@@ -21,6 +21,9 @@ use crate::{AbusePolicy, AbuseVerdict, Block, Key, StoreError};
 /// - A call MUST answer or fail before its deadline, whatever the store does; [`DeadlineRepository`](crate::DeadlineRepository)
 ///   sees to it for a store whose client may hang. A call that may have run MUST NOT be tried again by the store.
 ///
+/// No law can look at what a store writes, but this belongs to the contract, too: a store that is shared MUST write at most 4 KB
+/// for a call, names included, whatever the thresholds are and however hard a key is hammered.
+///
 /// # Cancel safety
 /// A dropped call may still take effect, once. It never takes effect twice, and never leaves a half-made state.
 #[cfg_attr(any(test, feature = "mock"), mockall::automock)]

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{InvalidKey, Key};
+use crate::{Challenge, InvalidKey, Key};
 
 /// What a [`KeyResolver`] may look at: a request of any kind, seen from the inbound adapter.
 pub trait RequestSource: Send + Sync {
@@ -44,19 +44,38 @@ mockall::mock! {
     }
 }
 
+#[cfg(any(test, feature = "mock"))]
+mockall::mock! {
+    /// A [`KeyResolver`] that answers as it is told, and asks for nothing in particular.
+    pub KeyResolver {}
+
+    impl KeyResolver for KeyResolver {
+        fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey>;
+    }
+}
+
 /// Finds out who a request is limited as.
-#[cfg_attr(any(test, feature = "mock"), mockall::automock)]
 pub trait KeyResolver: Send + Sync {
     /// Returns the key of `request`.
     ///
     /// # Errors
     /// [`UnresolvedKey`] if the request does not say. A resolver never makes up a key that strangers would share.
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey>;
+
+    /// Returns what a caller whose request has no key may send, for `WWW-Authenticate` of a 401. By
+    /// default nothing in particular.
+    fn challenges(&self) -> Vec<Challenge> {
+        Vec::new()
+    }
 }
 
 impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
     fn resolve(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         (**self).resolve(request)
+    }
+
+    fn challenges(&self) -> Vec<Challenge> {
+        (**self).challenges()
     }
 }
 

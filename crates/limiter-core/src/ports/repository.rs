@@ -22,6 +22,10 @@ use crate::{Cost, InProcessRepository, Key, Plan, StoreError, Verdict};
 /// - A call that [`check_request`](crate::check_request) refuses MUST fail with [`StoreError::Request`] and change
 ///   nothing.
 ///
+/// No law can look at what a store writes, but this belongs to the contract, too: a store that is shared MUST write at most 4 KB
+/// for each plan of a call, names included, however hard a key is hammered; for a denied call nothing, but for what a suppressing
+/// window observes. The limits of windows see to it that a state is no longer than that.
+///
 /// # Cancel safety
 /// A dropped call may still take effect, once. It never takes effect twice, and never leaves a half-made state.
 #[async_trait]

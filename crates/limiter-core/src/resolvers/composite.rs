@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::{InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
+use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 /// Joins several resolvers.
 ///
 /// - [`all_of`](Self::all_of): every part is needed; the key is all of them (`ip + route`).
 /// - [`first_of`](Self::first_of): the first that has a key (`principal, else API key`).
+///
+/// The parts are joined as their resolvers made them: a secret that one of them hashes stays
+/// hashed.
 ///
 /// Keys of different parts never collide: each part is written with its length, and a first-of key with which resolver it
 /// came from. So a header that says `alice` is not the principal `alice`.
@@ -108,5 +111,18 @@ impl KeyResolver for CompositeKeyResolver {
             How::AllOf => self.resolve_all(request),
             How::FirstOf => self.resolve_first(request),
         }
+    }
+
+    /// Asks for what any of the resolvers asks for.
+    fn challenges(&self) -> Vec<Challenge> {
+        let mut challenges = Vec::new();
+        for resolver in &self.resolvers {
+            for challenge in resolver.challenges() {
+                if !challenges.contains(&challenge) {
+                    challenges.push(challenge);
+                }
+            }
+        }
+        challenges
     }
 }

@@ -56,23 +56,46 @@ mod tests {
     }
 
     fn header(name: &str) -> Arc<dyn KeyResolver> {
-        Arc::new(HeaderKeyResolver::new(name))
+        Arc::new(HeaderKeyResolver::new(name).readable())
     }
 
     #[test]
     fn one_header_line_is_the_key_and_any_other_number_is_an_error() {
-        let resolver = HeaderKeyResolver::new("x-api-key");
-        let one = with_headers(&[("X-Api-Key", "k1")]);
-        assert_eq!(resolver.resolve(&one), Ok(Key::new("k1").unwrap()));
-        let none = with_headers(&[("other", "k1")]);
+        let hashing = HeaderKeyResolver::new("x-api-key");
+        let readable = hashing.clone().readable();
+        for (resolver, key) in [
+            (hashing, Key::of_secret("k1")),
+            (readable, Key::new("k1").unwrap()),
+        ] {
+            let one = with_headers(&[("X-Api-Key", "k1")]);
+            assert_eq!(resolver.resolve(&one), Ok(key.clone()));
+            assert_eq!(resolver.key_of("k1"), Ok(key));
+            let none = with_headers(&[("other", "k1")]);
+            assert!(matches!(
+                resolver.resolve(&none),
+                Err(UnresolvedKey::Missing { .. })
+            ));
+            let two = with_headers(&[("x-api-key", "k1"), ("X-API-KEY", "k2")]);
+            assert!(matches!(
+                resolver.resolve(&two),
+                Err(UnresolvedKey::Ambiguous { .. })
+            ));
+            assert_eq!(resolver.key_of(""), Err(InvalidKey::Empty));
+        }
+    }
+
+    #[test]
+    fn a_token_may_be_longer_than_a_key_and_a_readable_header_may_not() {
+        let token = "t".repeat(4000);
+        let request = with_headers(&[("authorization", &token)]);
+        let hashing = HeaderKeyResolver::new("Authorization");
+        assert_eq!(hashing.resolve(&request), Ok(Key::of_secret(&token)));
         assert!(matches!(
-            resolver.resolve(&none),
-            Err(UnresolvedKey::Missing { .. })
-        ));
-        let two = with_headers(&[("x-api-key", "k1"), ("X-API-KEY", "k2")]);
-        assert!(matches!(
-            resolver.resolve(&two),
-            Err(UnresolvedKey::Ambiguous { .. })
+            hashing.readable().resolve(&request),
+            Err(UnresolvedKey::Invalid {
+                cause: InvalidKey::TooLong { len: 4000 },
+                ..
+            })
         ));
     }
 
@@ -148,6 +171,29 @@ mod tests {
                 .to_string()
                 .contains("authenticated principal or header x-user")
         );
+    }
+
+    #[test]
+    fn a_resolver_asks_for_what_it_goes_by() {
+        let asked = |resolver: &dyn KeyResolver| {
+            let challenges = resolver.challenges().into_iter();
+            challenges.map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        let api_key = [r#"ApiKey header="x-api-key""#];
+        assert_eq!(asked(&header("x-api-key")), api_key);
+        assert_eq!(asked(&header("AUTHORIZATION")), ["Bearer"]);
+        assert_eq!(asked(&PrincipalKeyResolver), ["Bearer"]);
+        assert_eq!(asked(&header("x\r\nset-cookie")), [""; 0]);
+        let parts = || {
+            let principal: Arc<dyn KeyResolver> = Arc::new(PrincipalKeyResolver);
+            [header("authorization"), header("x-api-key"), principal]
+        };
+        for joined in [
+            CompositeKeyResolver::first_of(parts()),
+            CompositeKeyResolver::all_of(parts()),
+        ] {
+            assert_eq!(asked(&joined), ["Bearer", api_key[0]]);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! [`PrincipalKeyResolver`]: limits by who the caller is.
 
-use crate::{Key, KeyResolver, RequestSource, UnresolvedKey};
+use crate::{Challenge, Key, KeyResolver, RequestSource, UnresolvedKey};
 
 /// Takes the key from the authenticated principal.
 ///
-/// An anonymous request has no key. To limit those by something else, put this first in
+/// The name reaches the store as it is: it is who the caller is, and not what proves it. An
+/// anonymous request has no key. To limit those by something else, put this first in
 /// [`CompositeKeyResolver::first_of`](crate::CompositeKeyResolver::first_of).
 ///
 /// # Examples
@@ -36,5 +37,9 @@ impl KeyResolver for PrincipalKeyResolver {
             what: what(),
             cause,
         })
+    }
+
+    fn challenges(&self) -> Vec<Challenge> {
+        vec![Challenge::bearer()]
     }
 }

@@ -6,9 +6,12 @@ use limiter_core::Cause;
 
 use crate::Fault;
 
-use super::{Failure, Job, Redirect, Reply};
+use super::{Failure, Job, Redirect, Reply, Target};
 
-/// A client of Redis: how it connects, sends, and says what went wrong. All that differs from client to client.
+/// A client of Redis: how it connects to one server, sends, and says what went wrong. All that differs from client to client.
+///
+/// A client is to do nothing by itself: it does not connect again, follows no redirection and sends nothing twice. Which server a call
+/// goes to, when to connect again and what may be sent again is decided here, the same for every client.
 pub trait Driver: Debug + Send + Sync + 'static {
     /// What jobs are sent on. Its clones are one connection.
     type Connection: Clone + Debug + Send + Sync + 'static;
@@ -19,8 +22,11 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// What the client says went wrong.
     type Error: Clone + Debug + Into<Cause> + Send + Sync + 'static;
 
-    /// Connects, in the time that the driver was told.
-    fn connect(&self) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
+    /// Connects to one server. The future is dropped if that takes too long, and leaves nothing behind then.
+    fn connect(
+        &self,
+        target: Target<'_>,
+    ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
 
     /// Makes the command of a job, with the text of its script if so told.
     fn command(job: &Job<'_>, with_text: bool) -> Self::Command;
@@ -31,13 +37,13 @@ pub trait Driver: Debug + Send + Sync + 'static {
         command: Self::Command,
     ) -> impl Future<Output = Result<Self::Reply, Self::Error>> + Send;
 
-    /// Sends commands to one server in one go, each once, and returns the reply to each in their order.
+    /// Sends commands in one go, each once and nothing between them, and returns the reply to each in their order.
     fn send_all(
         connection: &mut Self::Connection,
         commands: Vec<Self::Command>,
     ) -> impl Future<Output = Vec<Result<Self::Reply, Self::Error>>> + Send;
 
-    /// Sends a command to the node that another named, once, and returns the reply.
+    /// Sends a command to one node of a cluster, once, by the user's own [client of it](Self::is_cluster), and returns the reply.
     fn send_to(
         connection: &mut Self::Connection,
         command: Self::Command,
@@ -70,16 +76,11 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// Returns what the client says of a connection that was lost with a command under way.
     fn lost() -> Self::Error;
 
-    /// Reads the node that a MOVED or ASK reply names, for a client that can be told where to send.
-    fn redirect(_error: &Self::Error, _asking: bool) -> Option<Redirect> {
-        None
-    }
+    /// Returns the address that a MOVED or ASK reply names.
+    fn redirect(error: &Self::Error) -> Option<&str>;
 
-    /// Returns whether the connection is one to many nodes, which the client renews by itself.
+    /// Returns whether the connection is the user's own client of a cluster, which finds the nodes by itself.
     fn is_cluster(connection: &Self::Connection) -> bool;
-
-    /// Returns whether the connection is the user's own, and so not ours to replace.
-    fn is_given(&self) -> bool;
 
     /// Returns whether the connection is open still, as far as the client knows; one that is not is renewed before it costs a
     /// call.
@@ -87,8 +88,11 @@ pub trait Driver: Debug + Send + Sync + 'static {
         true
     }
 
-    /// Ends a connection that was given up; by default, dropping it does.
+    /// Ends a connection that was replaced, after the calls that are under way on it; by default, dropping it does.
     fn close(connection: Self::Connection) {
         drop(connection);
     }
+
+    /// Ends a connection that was given up, at once: calls that are under way on it hear that it was lost.
+    fn abort(connection: Self::Connection);
 }

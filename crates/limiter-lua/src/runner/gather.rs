@@ -51,7 +51,7 @@ impl<D: Driver> Gather<D> {
         connection: &mut D::Connection,
         job: &Job<'_>,
         with_text: bool,
-        sent: &Sent,
+        sent: &Sent<D>,
     ) -> Result<D::Reply, D::Error> {
         let under_way = UnderWay::begin(&self.under_way);
         if under_way.is_alone {
@@ -133,7 +133,7 @@ impl Drop for UnderWay<'_> {
 struct Place<'a, D: Driver> {
     gather: &'a Gather<D>,
     number: u64,
-    sent: &'a Sent,
+    sent: &'a Sent<D>,
     is_kept: bool,
 }
 
@@ -184,6 +184,7 @@ mod tests {
     use std::sync::mpsc;
     use std::task::{Context, Waker};
 
+    use super::super::link::Link;
     use super::super::tenfold::{Lost, Tenfold, Wire};
     use super::super::waiting::MOST;
     use super::*;
@@ -203,10 +204,17 @@ mod tests {
         gather: &Arc<Gather<Tenfold>>,
         wire: &mut Wire,
         number: u64,
-        sent: &Sent,
+        sent: &Sent<Tenfold>,
     ) -> Result<u64, Lost> {
         let job = asking(number);
         gather.send(wire, &job.job(), false, sent).await
+    }
+
+    /// Notes that a call is sent on a wire.
+    fn on_its_way(wire: &Wire) -> Sent<Tenfold> {
+        let (sent, link) = (Sent::default(), Link::given(wire.clone(), false));
+        sent.on(&link, &link.live_now().expect("it is there"));
+        sent
     }
 
     /// Sends each number from a task of its own.
@@ -279,14 +287,13 @@ mod tests {
         let (gather, mut wire) = (gather(), Wire::silent());
         let _first = send_each(&gather, &wire, [1]);
         until_nothing_is_ready().await;
-        let sent = Sent::default();
-        sent.on(0);
+        let sent = on_its_way(&wire);
         tokio::select! {
             biased;
             _ = send(&gather, &mut wire, 2, &sent) => unreachable!("nothing is answered"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(sent.link(), None, "it did not leave");
+        assert!(sent.link().is_none(), "it did not leave");
         until_nothing_is_ready().await;
         assert_eq!(wire.sent(), [[1]]);
     }
@@ -323,15 +330,14 @@ mod tests {
         let (gather, mut wire) = (gather(), Wire::silent());
         let _first = send_each(&gather, &wire, [1]);
         until_nothing_is_ready().await;
-        let sent = Sent::default();
-        sent.on(0);
+        let sent = on_its_way(&wire);
         tokio::select! {
             biased;
             _ = send(&gather, &mut wire, 2, &sent) => unreachable!("nothing is answered"),
             () = until_nothing_is_ready() => {}
         }
         assert_eq!(wire.sent(), [[1], [2]]);
-        assert_eq!(sent.link(), Some(0));
+        assert!(sent.link().is_some());
     }
 
     fn one_thread() -> Runtime {

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::Script;
 
-/// One command on one key, or on several: a script or a command of the server's. On a cluster the keys are of one slot.
+/// One command on one key, or on several, or on none: a script or a command of the server's. On a cluster the keys are of one slot.
 ///
 /// # Examples
 /// ```
@@ -45,6 +45,13 @@ impl<'a> Job<'a> {
     #[must_use]
     pub fn command(verb: &'static str, key: &'a [u8]) -> Self {
         Self::new(What::Command(verb), key)
+    }
+
+    /// Does the command called `verb`, which is about no key. It goes to the server by itself.
+    #[must_use]
+    pub fn bare(verb: &'static str) -> Self {
+        let job = Self::new(What::Command(verb), &[]).read_only().alone();
+        job.with_keys(0)
     }
 
     /// Runs `script` for several calls, which have these keys.
@@ -146,7 +153,7 @@ impl<'a> Job<'a> {
         self.keys
     }
 
-    /// Returns the first key that the job touches.
+    /// Returns the first key that the job touches; nothing if it touches none.
     #[must_use]
     pub const fn key(&self) -> &'a [u8] {
         self.key

@@ -4,23 +4,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use limiter_core::{Charge, StoreError};
+use limiter_core::StoreError;
 use tokio::sync::watch;
 
+use super::attempts::Attempts;
 use super::deadline::Sent;
+use super::destination::{Destination, NotConnected};
 use super::gather::Gather;
-use super::{Driver, Job, Route};
+use super::{Driver, Job, Node, Route};
 
 /// A connection that is made when it is first needed, and made anew when it breaks.
 ///
 /// Connecting runs in a task of its own, one at a time: a caller whose deadline passes does not stop it, and callers do
-/// not crowd a server that is coming back. After a failure there is a pause, longer each time, in which calls fail at once.
+/// not crowd a server that is coming back. After an attempt there is a pause, in which calls without a connection fail at once.
 #[derive(Debug)]
 pub(super) struct Link<D: Driver>(Arc<Shared<D>>);
 
 #[derive(Debug)]
 struct Shared<D: Driver> {
-    driver: Arc<D>,
+    /// Where connections go; `None` if the one there is is the user's own, and not ours to replace.
+    destination: Option<Arc<Destination<D>>>,
     keeps_apart: bool,
     born: Instant,
     state: Mutex<State<D>>,
@@ -31,8 +34,7 @@ struct Shared<D: Driver> {
 #[derive(Debug)]
 struct State<D: Driver> {
     live: Option<Live<D>>,
-    dialing: Option<watch::Receiver<()>>,
-    failed: Option<Failed<D::Error>>,
+    attempts: Attempts<NotConnected<D::Error>>,
     generation: u64,
 }
 
@@ -44,22 +46,16 @@ pub(super) struct Live<D: Driver> {
     generation: u64,
 }
 
-#[derive(Debug)]
-struct Failed<E> {
-    error: E,
-    times: u32,
-    retry_at: Instant,
-}
-
-/// Says that a connection was not made because the runtime ended that was to make it.
-#[derive(Debug, thiserror::Error)]
-#[error("the runtime ended while it connected")]
-struct RuntimeEnded;
-
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const RUNTIME_ENDED: &str = "the runtime ended while it connected";
+const LOST: &str = "the connection was lost a moment ago";
 /// A connection on which nothing was answered for so long is given up, though it looks whole.
 const LONGEST_SILENCE: Duration = Duration::from_millis(400);
+
+impl<D: Driver> Clone for Link<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 impl<D: Driver> Clone for Live<D> {
     fn clone(&self) -> Self {
@@ -72,38 +68,70 @@ impl<D: Driver> Clone for Live<D> {
 }
 
 impl<D: Driver> Live<D> {
-    /// Sends `job` where and how `route` says, once, and returns the reply; `sent` is told if it was not sent after all.
+    fn new(connection: D::Connection, keeps_apart: bool, generation: u64) -> Self {
+        Self {
+            connection,
+            gather: Arc::new(Gather::new(keeps_apart)),
+            generation,
+        }
+    }
+
+    /// Sends `job` how `route` says, once, and returns the reply; `sent` is told if it was not sent after all.
     pub(super) async fn send(
         &mut self,
         job: &Job<'_>,
         route: &Route,
-        sent: &Sent,
+        sent: &Sent<D>,
     ) -> Result<D::Reply, D::Error> {
         let (connection, with_text) = (&mut self.connection, route.with_text);
         match &route.redirect {
-            Some(node) => {
+            Some(redirect) if D::is_cluster(connection) => {
                 let command = D::command(job, with_text);
-                Box::pin(D::send_to(connection, command, node)).await
+                Box::pin(D::send_to(connection, command, redirect)).await
+            }
+            Some(redirect) if redirect.asking => {
+                let commands = [Job::bare("ASKING"), job.clone()];
+                let commands = commands.iter().map(|job| D::command(job, with_text));
+                let sending = D::send_all(connection, commands.collect());
+                let [asked, reply] = <[_; 2]>::try_from(Box::pin(sending).await)
+                    .unwrap_or_else(|_| [Err(D::lost()), Err(D::lost())]);
+                asked.and(reply)
             }
             // What is sent together goes to one node.
-            None if job.goes_alone() || D::is_cluster(connection) => {
+            _ if job.goes_alone() || D::is_cluster(connection) => {
                 D::send(connection, D::command(job, with_text)).await
             }
-            None => self.gather.send(connection, job, with_text, sent).await,
+            _ => self.gather.send(connection, job, with_text, sent).await,
         }
     }
 }
 
 impl<D: Driver> Link<D> {
-    pub(super) fn new(driver: Arc<D>, keeps_apart: bool) -> Self {
+    pub(super) fn new(destination: Arc<Destination<D>>, keeps_apart: bool) -> Self {
+        Self::with(Some(destination), None, keeps_apart)
+    }
+
+    /// Takes a connection of the user's.
+    pub(super) fn given(connection: D::Connection, keeps_apart: bool) -> Self {
+        Self::with(
+            None,
+            Some(Live::new(connection, keeps_apart, 0)),
+            keeps_apart,
+        )
+    }
+
+    fn with(
+        destination: Option<Arc<Destination<D>>>,
+        live: Option<Live<D>>,
+        keeps_apart: bool,
+    ) -> Self {
         Self(Arc::new(Shared {
-            driver,
+            destination,
             keeps_apart,
             born: Instant::now(),
             state: Mutex::new(State {
-                live: None,
-                dialing: None,
-                failed: None,
+                live,
+                attempts: Attempts::default(),
                 generation: 0,
             }),
             silent_since_us: AtomicU64::new(0),
@@ -118,25 +146,29 @@ impl<D: Driver> Link<D> {
     /// # Cancel safety
     /// Connecting goes on if the caller gives up.
     pub(super) async fn live(&self) -> Result<Live<D>, StoreError> {
+        let connected = self.connected().await;
+        connected.map_err(NotConnected::into_error::<D>)
+    }
+
+    /// As [`live`](Self::live), with the error as it is.
+    pub(super) async fn connected(&self) -> Result<Live<D>, NotConnected<D::Error>> {
         let mut abandoned = 0;
         loop {
-            let mut dialed = {
+            let mut connecting = {
                 let mut state = self.0.state();
                 if let Some(live) = self.0.open(&mut state) {
                     return Ok(live.clone());
                 }
-                match self.dialing(&mut state) {
-                    Ok(dialing) => dialing,
-                    Err(error) => {
-                        return Err(D::failure_to_connect(&error).into_error(error, false));
-                    }
+                match self.connecting(&mut state) {
+                    Ok(connecting) => connecting,
+                    Err(error) => return Err(error.unwrap_or(NotConnected::Said(LOST))),
                 }
             };
             // An error says that the task is gone that was to connect. If it was another runtime's, this one begins anew; if
             // it was this one's, there is no use in that.
-            abandoned += u8::from(dialed.changed().await.is_err());
+            abandoned += u8::from(connecting.changed().await.is_err());
             if abandoned > 1 {
-                return Err(StoreError::unavailable(Charge::Impossible, RuntimeEnded));
+                return Err(NotConnected::Said(RUNTIME_ENDED));
             }
         }
     }
@@ -149,23 +181,43 @@ impl<D: Driver> Link<D> {
     /// Returns whether there is a connection; if not, begins to make it.
     pub(super) fn is_ready(&self) -> bool {
         let mut state = self.0.state();
-        // That it failed a moment ago is said to who waits for it.
+        // Why it failed a moment ago is told to a call that waits for it.
         let is_open = self.0.open(&mut state).is_some();
         if !is_open {
-            let _ = self.dialing(&mut state);
+            let _ = self.connecting(&mut state);
         }
         is_open
     }
 
-    /// Returns when the connection is made, and begins to make it if nobody does; or why it was not made a moment ago.
-    fn dialing(&self, state: &mut State<D>) -> Result<watch::Receiver<()>, D::Error> {
-        // A task that connected and is gone had no time to say so: its runtime ended before it began.
-        let is_going_on = |dialing: &&watch::Receiver<()>| dialing.has_changed().is_ok();
-        match (state.dialing.as_ref().filter(is_going_on), &state.failed) {
-            (Some(dialing), _) => Ok(dialing.clone()),
-            (None, Some(failed)) if Instant::now() < failed.retry_at => Err(failed.error.clone()),
-            (None, _) => Ok(self.dial(state)),
-        }
+    /// Returns the node that connections go to, if it is always the same.
+    pub(super) fn node(&self) -> Option<&Node> {
+        self.0.destination.as_ref()?.as_node()
+    }
+
+    /// Returns whether the connection is the user's own.
+    pub(super) fn is_given(&self) -> bool {
+        self.0.destination.is_none()
+    }
+
+    /// Returns what tells when the connection is made, and begins to make it if nobody does.
+    ///
+    /// # Errors
+    /// Why there is none, if it is too early for another attempt.
+    fn connecting(
+        &self,
+        state: &mut State<D>,
+    ) -> Result<watch::Receiver<()>, Option<NotConnected<D::Error>>> {
+        let Some(destination) = self.0.destination.clone() else {
+            return Err(None);
+        };
+        state.attempts.join(|done| {
+            let shared = Arc::clone(&self.0);
+            tokio::spawn(async move {
+                let connecting = Connecting(&shared);
+                connecting.end(destination.connect().await);
+                let _ = done.send(());
+            });
+        })
     }
 
     /// Sends what waits for its turn in vain.
@@ -175,15 +227,25 @@ impl<D: Driver> Link<D> {
         }
     }
 
-    /// Drops a connection that broke, unless it was replaced already.
-    pub(super) fn drop_broken(&self, live: &Live<D>) {
-        if self.0.driver.is_given() {
+    /// Gives a connection up that is of no use any longer, and says why, unless it was replaced already.
+    pub(super) fn give_up(&self, generation: u64, why: NotConnected<D::Error>) {
+        if self.is_given() {
             return;
         }
         let mut state = self.0.state();
-        let is_this = |now: &Live<D>| now.generation == live.generation;
+        let is_this = |now: &Live<D>| now.generation == generation;
         if state.live.as_ref().is_some_and(is_this) {
-            state.drop_live();
+            state.lose(why);
+        }
+    }
+
+    /// Looks for a better connection in the background; the one there is goes on until then.
+    pub(super) fn replace(&self, generation: u64) {
+        let mut state = self.0.state();
+        let is_this = |now: &Live<D>| now.generation == generation;
+        if state.live.as_ref().is_some_and(is_this) {
+            // If it is too early, a later call asks for it again.
+            let _ = self.connecting(&mut state);
         }
     }
 
@@ -194,7 +256,7 @@ impl<D: Driver> Link<D> {
         }
     }
 
-    /// Notes that a call that was sent went unanswered; after a long silence the connection is dropped.
+    /// Notes that a call that was sent went unanswered; after a long silence the connection is given up.
     pub(super) fn note_silence(&self) {
         let now_us = u64::try_from(self.0.born.elapsed().as_micros())
             .unwrap_or(u64::MAX)
@@ -207,41 +269,54 @@ impl<D: Driver> Link<D> {
         }
         let live = self.0.state().live.clone();
         if let Some(live) = live {
-            self.drop_broken(&live);
+            self.give_up(
+                live.generation,
+                NotConnected::Said("the server has not answered for a while"),
+            );
             since_us.store(0, Ordering::Relaxed);
         }
     }
+}
 
-    fn dial(&self, state: &mut State<D>) -> watch::Receiver<()> {
-        let (done, dialing) = watch::channel(());
-        state.dialing = Some(dialing.clone());
-        let shared = Arc::clone(&self.0);
-        tokio::spawn(async move {
-            // Should connecting panic, the link must not wait for it for ever.
-            let guard = DialGuard(&shared);
-            let dialed = shared.driver.connect().await;
-            shared.finish(dialed);
-            drop(guard);
-            let _ = done.send(());
-        });
-        dialing
+impl<D: Driver> Live<D> {
+    /// Returns which connection it is in the row of all.
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
     }
 }
 
 impl<D: Driver> State<D> {
-    fn drop_live(&mut self) {
-        if let Some(broken) = self.live.take() {
-            D::close(broken.connection);
+    fn lose(&mut self, why: NotConnected<D::Error>) {
+        if let Some(lost) = self.live.take() {
+            D::abort(lost.connection);
+            self.attempts.note_failure(why);
         }
-        self.failed = None;
     }
 }
 
-struct DialGuard<'a, D: Driver>(&'a Shared<D>);
+/// An attempt to connect that is under way. Should it panic, the link must not wait for it for ever.
+struct Connecting<'a, D: Driver>(&'a Shared<D>);
 
-impl<D: Driver> Drop for DialGuard<'_, D> {
+impl<D: Driver> Connecting<'_, D> {
+    fn end(self, connected: Result<D::Connection, NotConnected<D::Error>>) {
+        let mut state = self.0.state();
+        match connected {
+            Ok(connection) => {
+                state.generation += 1;
+                let (keeps_apart, nth) = (self.0.keeps_apart, state.generation);
+                let replaced = state.live.replace(Live::new(connection, keeps_apart, nth));
+                if let Some(replaced) = replaced {
+                    D::close(replaced.connection);
+                }
+            }
+            Err(error) => state.attempts.note_failure(error),
+        }
+    }
+}
+
+impl<D: Driver> Drop for Connecting<'_, D> {
     fn drop(&mut self) {
-        self.0.state().dialing = None;
+        self.0.state().attempts.end();
     }
 }
 
@@ -252,44 +327,12 @@ impl<D: Driver> Shared<D> {
 
     /// Returns the connection, if there is one and the client has not lost it meanwhile.
     fn open<'a>(&self, state: &'a mut State<D>) -> Option<&'a Live<D>> {
-        let is_lost = |live: &Live<D>| !self.driver.is_given() && !D::is_open(&live.connection);
+        let is_lost = |live: &Live<D>| self.destination.is_some() && !D::is_open(&live.connection);
         if state.live.as_ref().is_some_and(is_lost) {
-            state.drop_live();
+            state.lose(NotConnected::Said(LOST));
         }
         state.live.as_ref()
     }
-
-    fn finish(&self, dialed: Result<D::Connection, D::Error>) {
-        let mut state = self.state();
-        match dialed {
-            Ok(connection) => {
-                state.generation += 1;
-                state.live = Some(Live {
-                    connection,
-                    gather: Arc::new(Gather::new(self.keeps_apart)),
-                    generation: state.generation,
-                });
-                state.failed = None;
-            }
-            Err(error) => {
-                let times = state.failed.as_ref().map_or(0, |failed| failed.times + 1);
-                state.failed = Some(Failed {
-                    error,
-                    times,
-                    retry_at: Instant::now() + pause(times),
-                });
-            }
-        }
-    }
-}
-
-/// Returns how long to leave the server alone after so many failures: twice as long each time, up to a second, and
-/// somewhat at random so that nodes do not come back all at once.
-fn pause(times: u32) -> Duration {
-    let pause = FIRST_PAUSE
-        .saturating_mul(1 << times.min(10))
-        .min(LONGEST_PAUSE);
-    pause.mul_f64(0.75 + fastrand::f64() / 4.0)
 }
 
 #[cfg(test)]
@@ -305,7 +348,8 @@ mod tests {
     const LONG: Duration = Duration::from_secs(10);
 
     fn link() -> Link<Tenfold> {
-        Link::new(Arc::new(Tenfold(Wire::silent().open())), false)
+        let driver = Arc::new(Tenfold(Wire::silent().open()));
+        Link::new(Arc::new(Destination::local(driver, LONG)), false)
     }
 
     fn one_thread() -> Runtime {

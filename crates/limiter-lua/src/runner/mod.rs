@@ -1,23 +1,31 @@
 //! What every client needs around the scripts: connections that are renewed, a deadline for each call, and the one rule of
 //! what may be sent again. An adapter brings its client as a [`Driver`] and gets a [`Runner`].
 
+mod attempts;
+mod cluster;
 mod connections;
 mod deadline;
 mod departure;
+mod destination;
 mod driver;
 mod failure;
 mod gather;
 mod job;
 mod link;
 mod message;
+mod node;
 mod owned_job;
 mod pool;
 mod pool_sizing;
+mod race;
 mod reply;
 mod route;
+mod router;
 #[expect(clippy::module_inception, reason = "the module's one public noun")]
 mod runner;
+mod servers;
 mod settings;
+mod slot_map;
 mod system_random;
 #[cfg(test)]
 mod tenfold;
@@ -29,9 +37,11 @@ pub use failure::Failure;
 #[cfg(feature = "sessions")]
 pub(crate) use failure::settled;
 pub use job::Job;
+pub use node::Node;
 pub use pool_sizing::PoolSizing;
 pub use reply::Reply;
 pub use route::{Redirect, Route};
 pub use runner::Runner;
+pub use servers::{AddressMap, Servers, Target};
 pub use settings::Settings;
 pub use system_random::SystemRandom;

@@ -1,7 +1,6 @@
 //! [`Runner`]: runs jobs on a server, each before its deadline, and none twice that may have run.
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::time::Duration;
 
 use limiter_core::math::Draw;
@@ -12,10 +11,13 @@ use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::deadline::Sent;
+use super::destination::NotConnected;
 use super::failure::settled;
 use super::link::{Link, Live};
 use super::pool::Pool;
-use super::{Driver, Failure, Job, Route, Settings};
+use super::router::Router;
+use super::slot_map::Slots;
+use super::{Driver, Failure, Job, Node, Route, Servers, Settings};
 use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 
 /// Runs jobs on a server: each answers or fails before its deadline, and none is sent again that may have run.
@@ -24,7 +26,7 @@ use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 /// A dropped call may still take effect, once: what was sent is not called back.
 #[derive(Debug)]
 pub struct Runner<D: Driver> {
-    pool: Pool<D>,
+    router: Router<D>,
     settings: Settings,
 }
 
@@ -32,29 +34,38 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 /// After so long, a call that is not answered is looked after: well before its deadline, and later than most replies come.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// A cluster is changing if it sends a call on more often than that: the call waits a little between attempts then.
+const REDIRECTIONS_AT_ONCE: u32 = 2;
 
 impl<D: Driver> Runner<D> {
-    /// Makes a runner that connects as often as the settings say. Nothing is connected yet.
+    /// Makes a runner that connects to `servers` by itself. Nothing is connected yet.
     #[must_use]
-    pub fn new(driver: D, settings: Settings) -> Self {
-        let driver = Arc::new(driver);
-        let others = (1..settings.connections.get()).map(|_| Arc::clone(&driver));
-        let pool = Pool::new(Arc::clone(&driver), others, settings.keeps_calls_apart);
-        Self { pool, settings }
+    pub fn new(driver: D, servers: Servers, settings: Settings) -> Self {
+        let router = Router::new(driver, servers, &settings);
+        Self { router, settings }
     }
 
-    /// Makes a runner on connections that are there already, a driver for each.
+    /// Makes a runner on connections that are there already; `None` if there is none.
     #[must_use]
-    pub fn over(first: D, others: impl IntoIterator<Item = D>, settings: Settings) -> Self {
-        let others = others.into_iter().map(Arc::new);
-        let pool = Pool::new(Arc::new(first), others, settings.keeps_calls_apart);
-        Self { pool, settings }
+    pub fn on(
+        connections: impl IntoIterator<Item = D::Connection>,
+        settings: Settings,
+    ) -> Option<Self> {
+        let pool = Pool::given(connections, settings.keeps_calls_apart)?;
+        let router = Router::Pool(pool);
+        Some(Self { router, settings })
     }
 
     /// Returns where the state of a key is kept.
     #[must_use]
     pub const fn layout(&self) -> &KeyLayout {
         &self.settings.layout
+    }
+
+    /// Returns whether every call is sent with its own keys alone.
+    #[cfg(feature = "sessions")]
+    pub(crate) const fn keeps_calls_apart(&self) -> bool {
+        self.settings.keeps_calls_apart
     }
 
     /// Returns the moment to decide at, if it is not the server's own.
@@ -130,9 +141,9 @@ impl<D: Driver> Runner<D> {
             Some(now) => call.at(now),
             None => call,
         };
-        let reply = self.ask(&call.job()).await?;
-        let verdict = bytes::<D>(&reply).and_then(|reply| call.answer(reply));
-        verdict.map_err(|bad| settled(bad.into(), call.writes()))
+        let read = |reply: D::Reply| call.answer(bytes::<D>(&reply)?);
+        self.ask_for(&call.job(), self.settings.deadline, read)
+            .await
     }
 
     fn timed<'a>(&self, call: Call<'a>) -> Call<'a> {
@@ -154,9 +165,10 @@ impl<D: Driver> Runner<D> {
         }
     }
 
-    async fn verdict(&self, call: &Call<'_>, sent: &Sent) -> Result<Verdict, StoreError> {
+    async fn verdict(&self, call: &Call<'_>, sent: &Sent<D>) -> Result<Verdict, StoreError> {
         let reply = self.reply(&call.job(), &Route::FIRST, sent).await?;
-        match call.answer(bytes::<D>(&reply)?)? {
+        let answer = bytes::<D>(&reply).and_then(|reply| call.answer(reply));
+        match understood(answer, sent)? {
             Answer::Verdict(verdict) => Ok(verdict),
             Answer::Ask(other) => Box::pin(self.verdict(&other, sent)).await,
         }
@@ -167,27 +179,43 @@ impl<D: Driver> Runner<D> {
     /// # Errors
     /// [`StoreError`] if there was no reply in time, or it was an error.
     pub async fn ask(&self, job: &Job<'_>) -> Result<D::Reply, StoreError> {
-        self.ask_by(job, &Route::FIRST, self.settings.deadline)
-            .await
+        self.ask_for(job, self.settings.deadline, Ok).await
     }
 
-    /// Does a job as `route` says, in the time that is `left` of its deadline.
+    /// Does a job in the time that is `left` of its deadline, and reads the reply.
     ///
     /// # Errors
-    /// [`StoreError`] if there was no reply in time, or it was an error.
-    pub async fn ask_by(
+    /// [`StoreError`] if there was no reply in time, or it was an error, or `read` says that it is not one to this job.
+    pub async fn ask_for<T>(
+        &self,
+        job: &Job<'_>,
+        left: Duration,
+        read: impl FnOnce(D::Reply) -> Result<T, BadReply>,
+    ) -> Result<T, StoreError> {
+        self.ask_by(job, &Route::FIRST, left, read).await
+    }
+
+    /// As [`ask_for`](Self::ask_for), of the server that `route` names.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there was no reply in time, or it was an error, or `read` says that it is not one to this job.
+    pub async fn ask_by<T>(
         &self,
         job: &Job<'_>,
         route: &Route,
         left: Duration,
-    ) -> Result<D::Reply, StoreError> {
+        read: impl FnOnce(D::Reply) -> Result<T, BadReply>,
+    ) -> Result<T, StoreError> {
         let sent = Sent::default();
         let answer = {
             let running = pin!(self.reply(job, route, &sent));
             self.within(left, running, &sent).await
         };
         match answer {
-            Some(reply) => reply,
+            Some(reply) => {
+                let said = understood(read(reply?), &sent);
+                said.map_err(|error| settled(error, job.writes()))
+            }
             None => Err(self.deadline_passed(&sent, job.writes())),
         }
     }
@@ -199,7 +227,7 @@ impl<D: Driver> Runner<D> {
         &self,
         limit: Duration,
         mut running: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
-        sent: &Sent,
+        sent: &Sent<D>,
     ) -> Option<Result<T, StoreError>> {
         let began = Instant::now();
         // One timer at a time, and the second is rarely needed.
@@ -216,21 +244,42 @@ impl<D: Driver> Runner<D> {
             return None;
         }
         if let Some(link) = sent.link() {
-            self.pool.get(link).send_overdue();
+            link.send_overdue();
         }
         timeout(left, running).await.ok()
     }
 
-    /// Returns whether calls go to a cluster; connects first, before the deadline.
+    /// Returns whether calls go to a cluster; if that is for a connection of the user's to tell, before the deadline.
     ///
     /// # Errors
     /// [`StoreError`] if there is no connection.
     pub async fn is_cluster(&self) -> Result<bool, StoreError> {
-        let (sent, (_, link)) = (Sent::default(), self.pool.pick());
-        match timeout(self.settings.deadline, link.live()).await {
-            Ok(Ok(live)) => Ok(D::is_cluster(&live.connection)),
+        match &self.router {
+            Router::Cluster(_) => Ok(true),
+            Router::Pool(pool) if !pool.is_given() => Ok(false),
+            Router::Pool(pool) => match pool.pick().live().await {
+                Ok(live) => Ok(D::is_cluster(&live.connection)),
+                Err(error) => Err(in_turn(error).await),
+            },
+        }
+    }
+
+    /// Returns the nodes of a cluster that serve slots, and whether these are all of them, in the time that is `left`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if no node could tell.
+    pub async fn primaries(&self, left: Duration) -> Result<(Vec<Node>, bool), StoreError> {
+        let Router::Cluster(cluster) = &self.router else {
+            let slots = Job::bare("CLUSTER").arg(b"SLOTS");
+            let read = |reply| Slots::read(&D::reply(reply), None, &self.settings.address_map);
+            let malformed = BadReply::Malformed { len: 0 };
+            let slots = self.ask_for(&slots, left, |reply| read(reply).ok_or(malformed));
+            return slots.await.map(Slots::primaries);
+        };
+        match timeout(left, cluster.primaries()).await {
+            Ok(Ok(known)) => Ok(known),
             Ok(Err(error)) => Err(in_turn(error).await),
-            Err(_) => Err(self.deadline_passed(&sent, false)),
+            Err(_) => Err(self.deadline_passed(&Sent::default(), false)),
         }
     }
 
@@ -240,10 +289,11 @@ impl<D: Driver> Runner<D> {
         self.settings.deadline
     }
 
-    fn deadline_passed(&self, sent: &Sent, writes: bool) -> StoreError {
+    fn deadline_passed(&self, sent: &Sent<D>, writes: bool) -> StoreError {
         if let Some(link) = sent.link() {
-            self.pool.get(link).note_silence();
+            link.note_silence();
         }
+        self.router.note_trouble();
         sent.deadline_passed(self.settings.deadline, writes)
     }
 
@@ -254,14 +304,13 @@ impl<D: Driver> Runner<D> {
         &self,
         job: &Job<'_>,
         route: &Route,
-        sent: &Sent,
+        sent: &Sent<D>,
     ) -> Result<D::Reply, StoreError> {
-        let (nth, link) = self.pool.pick();
-        let mut live = match link.live_now() {
-            Some(live) => live,
-            None => Box::pin(link.live()).await?,
+        let (link, mut live) = match self.connected_now(job, route) {
+            Some(connected) => connected,
+            None => Box::pin(self.connected(job, route)).await?,
         };
-        sent.on(nth);
+        sent.on(&link, &live);
         match live.send(job, route, sent).await {
             Ok(reply) => {
                 link.note_answer();
@@ -269,48 +318,68 @@ impl<D: Driver> Runner<D> {
             }
             Err(error) => {
                 let route = route.clone();
-                Box::pin(self.reply_after(error, nth, live, job, route, sent)).await
+                Box::pin(self.reply_after(error, link, live, job, route, sent)).await
             }
         }
     }
 
-    /// Goes on with a job that was answered with `error` on the link of that number.
+    fn connected_now(&self, job: &Job<'_>, route: &Route) -> Option<(Link<D>, Live<D>)> {
+        let link = self.router.link_now(job, route.redirect.as_ref())?;
+        let live = link.live_now()?;
+        Some((link, live))
+    }
+
+    /// Returns the link for a job and its connection, making it first if there is none.
+    async fn connected(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+    ) -> Result<(Link<D>, Live<D>), StoreError> {
+        let link = self.router.link(job, route.redirect.as_ref()).await?;
+        let live = link.live().await;
+        let live = live.inspect_err(|_| self.router.note_trouble())?;
+        Ok((link, live))
+    }
+
+    /// Goes on with a job that was answered with `error` on a connection.
     async fn reply_after(
         &self,
         mut error: D::Error,
-        mut nth: usize,
+        mut link: Link<D>,
         mut live: Live<D>,
         job: &Job<'_>,
         mut route: Route,
-        sent: &Sent,
+        sent: &Sent<D>,
     ) -> Result<D::Reply, StoreError> {
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut redirections) = (FIRST_PAUSE, 0);
         loop {
-            let link = self.pool.get(nth);
             match D::failure(&error) {
                 Failure::Reply(fault) => {
                     link.note_answer();
                     sent.back();
-                    if !fault.is_retried() || !link.prepare_retry(fault, &error, &live, &mut route)
-                    {
+                    let again = fault.is_retried()
+                        && self.prepare_retry(fault, &error, job, (&link, &live), &mut route);
+                    if !again {
                         return Err(settled(fault.into_error(error), job.writes()));
                     }
-                    if matches!(fault, Fault::NotNow | Fault::Demoted) {
-                        sleep(pause).await;
+                    redirections += u32::from(route.redirect.is_some());
+                    let waits = matches!(fault, Fault::NotNow | Fault::Demoted)
+                        || fault != Fault::NoScript && redirections > REDIRECTIONS_AT_ONCE;
+                    if waits {
+                        // Nodes whose calls failed at the same moment do not come back at the same moment.
+                        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                     }
                 }
                 failure => {
-                    // A cluster's client renews what it lost of many connections; the others are still good.
-                    if !D::is_cluster(&live.connection) {
-                        link.drop_broken(&live);
-                    }
+                    let why = NotConnected::Client(error.clone());
+                    link.give_up(live.generation(), why);
+                    self.router.note_trouble();
                     return Err(failure.into_error(error, job.writes()));
                 }
             }
-            let (next, link) = self.pool.pick();
-            (nth, live) = (next, link.live().await?);
-            sent.on(nth);
+            (link, live) = self.connected(job, &route).await?;
+            sent.on(&link, &live);
             error = match live.send(job, &route, sent).await {
                 Ok(reply) => {
                     link.note_answer();
@@ -320,34 +389,43 @@ impl<D: Driver> Runner<D> {
             };
         }
     }
-}
 
-impl<D: Driver> Link<D> {
     /// Makes ready to send again what did not run; returns whether that makes sense.
     fn prepare_retry(
         &self,
         fault: Fault,
         error: &D::Error,
-        live: &Live<D>,
+        job: &Job<'_>,
+        (link, live): (&Link<D>, &Live<D>),
         route: &mut Route,
     ) -> bool {
-        let is_cluster = D::is_cluster(&live.connection);
         match fault {
             Fault::NoScript => route.with_text = true,
             Fault::Moved | Fault::Ask => {
-                route.redirect = D::redirect(error, fault == Fault::Ask);
-                // Elsewhere a redirection leads nowhere.
-                return is_cluster;
+                let asking = fault == Fault::Ask;
+                route.redirect = self.router.redirect((link, live), job, error, asking);
+                return route.redirect.is_some();
             }
             _ => {
                 route.redirect = None;
-                if fault == Fault::Demoted && !is_cluster {
-                    self.drop_broken(live);
+                if fault == Fault::Demoted {
+                    link.replace(live.generation());
                 }
             }
         }
         true
     }
+}
+
+/// Returns an answer; if it was read from a reply that is not one to its call, gives up the connection: whose replies come on it
+/// now, nobody knows.
+fn understood<T, D: Driver>(answer: Result<T, BadReply>, sent: &Sent<D>) -> Result<T, StoreError> {
+    answer.map_err(|bad| {
+        if bad.is_out_of_step() {
+            sent.give_up_connection();
+        }
+        bad.into()
+    })
 }
 
 /// Returns the error of a call that failed early, now or when other tasks have had a turn.
@@ -366,6 +444,7 @@ fn bytes<D: Driver>(reply: &D::Reply) -> Result<&[u8], BadReply> {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Waker};
 
@@ -384,7 +463,7 @@ mod tests {
             deadline,
             ..Settings::default()
         };
-        Arc::new(Runner::new(Tenfold(wire.clone()), settings))
+        Arc::new(Runner::new(Tenfold(wire.clone()), Servers::Local, settings))
     }
 
     fn job() -> Job<'static> {
@@ -458,19 +537,13 @@ mod tests {
                 yield_now().await;
             }
         });
-        for asks in [true, false] {
-            let before = turns.load(Ordering::Relaxed);
-            for _ in 0..CALLS {
-                let error = if asks {
-                    runner.ask(&job()).await.expect_err("no connection")
-                } else {
-                    runner.is_cluster().await.expect_err("no connection")
-                };
-                assert!(!error.may_have_charged(), "{error:?}");
-            }
-            let turns = turns.load(Ordering::Relaxed) - before;
-            assert!(turns > CALLS / 500, "{turns} turns beside {CALLS} calls");
+        let before = turns.load(Ordering::Relaxed);
+        for _ in 0..CALLS {
+            let error = runner.ask(&job()).await.expect_err("no connection");
+            assert!(!error.may_have_charged(), "{error:?}");
         }
+        let turns = turns.load(Ordering::Relaxed) - before;
+        assert!(turns > CALLS / 500, "{turns} turns beside {CALLS} calls");
         other.abort();
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use limiter_core::{Clock, RandomSource};
 
-use super::{Connections, SystemRandom};
+use super::{AddressMap, Connections, SystemRandom};
 use crate::KeyLayout;
 
 /// What a store can be told, whatever its client. The builders of the adapters say what each of them means.
@@ -17,7 +17,9 @@ pub struct Settings {
     pub deadline: Duration,
     /// How long connecting may take.
     pub connect_timeout: Duration,
-    /// How many connections calls are spread over.
+    /// Where nodes are reached that servers name.
+    pub address_map: AddressMap,
+    /// How many connections calls are spread over; in a cluster to each node.
     pub connections: Connections,
     /// Whether every call is sent with its own keys alone.
     pub keeps_calls_apart: bool,
@@ -40,6 +42,7 @@ impl Default for Settings {
             layout: KeyLayout::default(),
             deadline: Self::DEFAULT_DEADLINE,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            address_map: AddressMap::default(),
             connections: Connections::ONE,
             keeps_calls_apart: false,
             clock: None,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 
-use super::{Driver, Failure, Job, Redirect, Reply};
+use super::{Driver, Failure, Job, Redirect, Reply, Target};
 
 /// A client whose server replies to a number with ten times that, once it is let to.
 #[derive(Debug)]
@@ -13,6 +13,9 @@ pub(super) struct Tenfold(pub(super) Wire);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("lost")]
 pub(super) struct Lost;
+
+/// What is about no key is answered at once, and not counted.
+const GREETING: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
@@ -48,7 +51,7 @@ impl Driver for Tenfold {
     type Reply = u64;
     type Error = Lost;
 
-    async fn connect(&self) -> Result<Wire, Lost> {
+    async fn connect(&self, _: Target<'_>) -> Result<Wire, Lost> {
         if self.0.refuses {
             return Err(Lost);
         }
@@ -57,6 +60,9 @@ impl Driver for Tenfold {
 
     /// The number is the key.
     fn command(job: &Job<'_>, _: bool) -> u64 {
+        if job.keys() == 0 {
+            return GREETING;
+        }
         let key = std::str::from_utf8(job.key()).unwrap_or_default();
         key.parse().unwrap_or(0)
     }
@@ -67,6 +73,9 @@ impl Driver for Tenfold {
     }
 
     async fn send_all(wire: &mut Wire, commands: Vec<u64>) -> Vec<Result<u64, Lost>> {
+        if commands == [GREETING] {
+            return vec![Ok(GREETING)];
+        }
         wire.sent.lock().unwrap().push(commands.clone());
         let _permit = wire.may_reply.acquire().await;
         let kept = commands.len() - usize::from(wire.swallows_one);
@@ -105,7 +114,9 @@ impl Driver for Tenfold {
         false
     }
 
-    fn is_given(&self) -> bool {
-        false
+    fn abort(_: Wire) {}
+
+    fn redirect(_: &Lost) -> Option<&str> {
+        None
     }
 }

@@ -5,19 +5,20 @@ use limiter_sessions::{Label, Locator, Nonce, Severity, TagKey, VisitorIp};
 
 use crate::KeyLayout;
 
-/// Where what is known of visitors is kept. Names hold tags alone; the braces are the hash tag of Redis Cluster.
+/// Where what is known of visitors is kept. Names hold tags alone; the braces are the hash tag of Redis Cluster. Each
+/// begins with the [root](KeyLayout::root) of the layout, `<prefix>:<version>`.
 ///
 /// | name | what |
 /// |---|---|
-/// | `<prefix>:s:{<group>}:<member>` | a session: hash |
-/// | `<prefix>:f:{<group>}` | the sessions of a fingerprint: sorted set, in the slot of its sessions |
-/// | `<prefix>:i:{<tag>}`, `<prefix>:u:{<tag>}` | the signals of an address: hash; its fingerprints: `HyperLogLog` |
-/// | `<prefix>:n:<tag>` | a nonce that was used: string |
-/// | `<prefix>:a:{<severity>}` | the anomalies of a severity: stream |
-/// | `<prefix>:c:{<label>}` | the fingerprints of a cluster: sorted set |
+/// | `<root>:s:{<group>}:<member>` | a session: hash |
+/// | `<root>:f:{<group>}` | the sessions of a fingerprint: sorted set, in the slot of its sessions |
+/// | `<root>:i:{<tag>}`, `<root>:u:{<tag>}` | the signals of an address: hash; its fingerprints: `HyperLogLog` |
+/// | `<root>:n:<tag>` | a nonce that was used: string |
+/// | `<root>:a:{<severity>}` | the anomalies of a severity: stream |
+/// | `<root>:c:{<label>}` | the fingerprints of a cluster: sorted set |
 #[derive(Clone, Copy, Debug)]
 pub struct SessionNames<'a> {
-    prefix: &'a str,
+    root: &'a str,
 }
 
 /// What a key holds, by its name.
@@ -41,11 +42,11 @@ pub enum SessionKey {
 }
 
 impl<'a> SessionNames<'a> {
-    /// Takes the prefix of a layout.
+    /// Takes the prefix and the version of a layout.
     #[must_use]
     pub fn new(layout: &'a KeyLayout) -> Self {
         Self {
-            prefix: layout.prefix(),
+            root: layout.root(),
         }
     }
 
@@ -53,20 +54,20 @@ impl<'a> SessionNames<'a> {
     #[must_use]
     pub fn session(self, place: &Locator) -> [Vec<u8>; 2] {
         let (group, member) = (hex(&place.group), hex(&place.member));
-        let prefix = self.prefix;
+        let root = self.root;
         [
-            format!("{prefix}:s:{{{group}}}:{member}").into(),
-            format!("{prefix}:f:{{{group}}}").into(),
+            format!("{root}:s:{{{group}}}:{member}").into(),
+            format!("{root}:f:{{{group}}}").into(),
         ]
     }
 
     /// Returns the names of the signals and of the fingerprints of an address.
     #[must_use]
     pub fn address(self, tags: &TagKey, ip: VisitorIp) -> [Vec<u8>; 2] {
-        let (prefix, tag) = (self.prefix, hex(&tags.ip(ip)));
+        let (root, tag) = (self.root, hex(&tags.ip(ip)));
         [
-            format!("{prefix}:i:{{{tag}}}").into(),
-            format!("{prefix}:u:{{{tag}}}").into(),
+            format!("{root}:i:{{{tag}}}").into(),
+            format!("{root}:u:{{{tag}}}").into(),
         ]
     }
 
@@ -74,31 +75,31 @@ impl<'a> SessionNames<'a> {
     #[must_use]
     pub fn nonce(self, tags: &TagKey, scope: &Key, nonce: &Nonce) -> Vec<u8> {
         let tag = hex(&tags.nonce(scope, nonce));
-        format!("{}:n:{tag}", self.prefix).into()
+        format!("{}:n:{tag}", self.root).into()
     }
 
     /// Returns the name of the feed of a severity.
     #[must_use]
     pub fn feed(self, severity: Severity) -> Vec<u8> {
-        format!("{}:a:{{{severity}}}", self.prefix).into()
+        format!("{}:a:{{{severity}}}", self.root).into()
     }
 
     /// Returns the name of a cluster.
     #[must_use]
     pub fn cluster(self, label: &Label) -> Vec<u8> {
-        format!("{}:c:{{{label}}}", self.prefix).into()
+        format!("{}:c:{{{label}}}", self.root).into()
     }
 
     /// Returns the pattern that matches all of these names and few others, as `SCAN` takes it.
     #[must_use]
     pub fn pattern(self) -> String {
-        format!("{}:[sfiunac]:*", self.prefix)
+        format!("{}:[sfiunac]:*", self.root)
     }
 
     /// Tells what a key holds; `None` if it is none of these.
     #[must_use]
     pub fn kind(self, name: &[u8]) -> Option<SessionKey> {
-        let rest = name.strip_prefix(self.prefix.as_bytes())?;
+        let rest = name.strip_prefix(self.root.as_bytes())?;
         match rest {
             [b':', b's', b':', ..] => Some(SessionKey::Session),
             [b':', b'f', b':', ..] => Some(SessionKey::Fingerprint),
@@ -139,9 +140,9 @@ mod tests {
             member: [0x01; 6],
         };
         let [session, index] = names.session(&place);
-        assert_eq!(session, b"shop:eu:s:{ababababab}:010101010101");
-        assert_eq!(index, b"shop:eu:f:{ababababab}");
-        assert_eq!(names.feed(Severity::High), b"shop:eu:a:{high}");
+        assert_eq!(session, b"shop:eu:1:s:{ababababab}:010101010101");
+        assert_eq!(index, b"shop:eu:1:f:{ababababab}");
+        assert_eq!(names.feed(Severity::High), b"shop:eu:1:a:{high}");
         let label = Label::new("bots").unwrap();
         let nonce = names.nonce(&tags, &Key::from([0; 16]), &Nonce::new("n").unwrap());
         let [address, uniques] = names.address(&tags, "203.0.113.9".parse().unwrap());

@@ -9,7 +9,7 @@ use limiter_sessions::{StoreReport, StoreStats};
 
 use super::{ServerInfo, SessionKey, SessionRunner};
 use crate::runner::settled;
-use crate::{BadReply, Driver, Job, Redirect, Reply, Route};
+use crate::{BadReply, Driver, Job, Reply, Route};
 
 /// How many keys a server looks at in one step.
 const STEP: u32 = 1000;
@@ -106,26 +106,25 @@ impl<D: Driver> Inquiry<'_, D> {
     async fn nodes(&self) -> Result<Nodes, StoreError> {
         if !self.of.is_cluster().await? {
             return Ok(Nodes {
-                routes: vec![Route::default()],
+                routes: vec![Route::FIRST],
                 are_all: true,
             });
         }
-        let slots = Job::command("CLUSTER", b"SLOTS");
-        let slots = self.ask(&slots, &Route::default()).await?;
-        let nodes = Nodes::read(&slots);
-        if nodes.routes.is_empty() {
+        let (primaries, are_all) = self.of.runner.primaries(self.left()).await?;
+        let routes: Vec<_> = primaries.into_iter().map(Route::to_node).collect();
+        if routes.is_empty() {
             return Err(StoreError::misconfigured(
                 "let the cluster serve slots, and its nodes tell their addresses (cluster-preferred-endpoint-type)",
                 "CLUSTER SLOTS names no node that can be asked",
             ));
         }
-        Ok(nodes)
+        Ok(Nodes { routes, are_all })
     }
 
     async fn ask(&self, job: &Job<'_>, node: &Route) -> Result<Reply, StoreError> {
         let job = job.clone().read_only().alone();
-        let reply = self.of.runner.ask_by(&job, node, self.left());
-        Ok(D::reply(reply.await?))
+        let read = |reply| Ok(D::reply(reply));
+        self.of.runner.ask_by(&job, node, self.left(), read).await
     }
 }
 
@@ -139,74 +138,4 @@ struct Nodes {
     routes: Vec<Route>,
     /// Whether every node can be asked.
     are_all: bool,
-}
-
-impl Nodes {
-    /// Reads what `CLUSTER SLOTS` replied.
-    fn read(slots: &Reply) -> Self {
-        let ranges = slots.parts();
-        let mut primaries: Vec<_> = ranges.iter().filter_map(primary).collect();
-        let are_all = primaries.len() == ranges.len();
-        primaries.sort_unstable();
-        primaries.dedup();
-        let route = |(host, port)| Route {
-            with_text: false,
-            redirect: Some(Redirect {
-                host,
-                port,
-                asking: false,
-            }),
-        };
-        Self {
-            routes: primaries.into_iter().map(route).collect(),
-            are_all,
-        }
-    }
-}
-
-/// Reads the primary of a range of slots, as `CLUSTER SLOTS` tells it; `None` if it keeps its host to itself. No host means that
-/// of the node that was asked, which only the client knows.
-fn primary(range: &Reply) -> Option<(String, u16)> {
-    let [_first, _last, primary, ..] = range.parts() else {
-        return None;
-    };
-    let [host, port, ..] = primary.parts() else {
-        return None;
-    };
-    let host = host.text().filter(|host| !matches!(*host, "" | "?"))?;
-    Some((host.to_owned(), port.number()?.try_into().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn slots(hosts: &[Option<&str>]) -> Reply {
-        let range = |host: Option<&str>| {
-            let host = host.map_or(Reply::Nil, |host| Reply::Bytes(host.into()));
-            let node = Reply::List(vec![host, Reply::Int(7000), Reply::Bytes(b"id".to_vec())]);
-            Reply::List(vec![Reply::Int(0), Reply::Int(5), node])
-        };
-        Reply::List(hosts.iter().copied().map(range).collect())
-    }
-
-    #[test]
-    fn nodes_without_a_host_are_not_passed_over_in_silence() {
-        for unknown in [None, Some(""), Some("?")] {
-            let nodes = Nodes::read(&slots(&[Some("10.0.0.1"), unknown]));
-            assert_eq!(
-                (nodes.routes.len(), nodes.are_all),
-                (1, false),
-                "{unknown:?}"
-            );
-        }
-        let nodes = Nodes::read(&slots(&[
-            Some("10.0.0.1"),
-            Some("10.0.0.2"),
-            Some("10.0.0.1"),
-        ]));
-        assert_eq!((nodes.routes.len(), nodes.are_all), (2, true));
-        let nodes = Nodes::read(&Reply::List(vec![Reply::Int(1)]));
-        assert_eq!((nodes.routes.len(), nodes.are_all), (0, false));
-    }
 }

@@ -14,8 +14,7 @@ use limiter_sessions::{
 use super::script_call::ScriptCall;
 use super::visit_call::VisitCall;
 use super::{SessionNames, feed_call, index_call, read_session, signals_call, visit_call};
-use crate::runner::settled;
-use crate::{BadReply, Driver, Job, Reply, Route, Runner, Script};
+use crate::{BadReply, Driver, Job, Reply, Runner, Script};
 
 /// Keeps sessions, nonces, IP signals, anomalies and clusters on a server, through any client.
 ///
@@ -54,6 +53,12 @@ impl<D: Driver> SessionRunner<D> {
         Ok(*self.is_cluster.get_or_init(|| is_cluster))
     }
 
+    /// Returns whether the keys of a visit go in two calls, those of its session and those of its address, because they may be on
+    /// different servers: in a cluster, and behind a proxy that spreads keys.
+    async fn keeps_keys_apart(&self) -> Result<bool, StoreError> {
+        Ok(self.runner.keeps_calls_apart() || self.is_cluster().await?)
+    }
+
     /// Runs a script before the deadline of a call that began then, and reads its reply.
     async fn run<T>(
         &self,
@@ -63,11 +68,11 @@ impl<D: Driver> SessionRunner<D> {
     ) -> Result<T, StoreError> {
         let call = call.at(self.runner.manual_now());
         let left = self.runner.deadline().saturating_sub(began.elapsed());
-        let job = call.job();
-        let reply = self.runner.ask_by(&job, &Route::FIRST, left).await?;
-        let reply = D::bytes(&reply).unwrap_or_default();
-        let malformed = BadReply::Malformed { len: reply.len() };
-        read(reply).ok_or_else(|| settled(malformed.into(), job.writes()))
+        let read = |reply: D::Reply| {
+            let reply = D::bytes(&reply).unwrap_or_default();
+            read(reply).ok_or(BadReply::Malformed { len: reply.len() })
+        };
+        self.runner.ask_for(&call.job(), left, read).await
     }
 
     async fn confirm(&self, call: ScriptCall) -> Result<(), StoreError> {
@@ -80,7 +85,7 @@ impl<D: Driver> SessionRunner<D> {
 impl<D: Driver> SessionStore for SessionRunner<D> {
     async fn observe(&self, visit: &Visit, retention: Retention) -> Result<Observed, StoreError> {
         let began = Instant::now();
-        let is_cluster = self.is_cluster().await?;
+        let is_apart = self.keeps_keys_apart().await?;
         let call = VisitCall {
             names: self.names(),
             keys: &self.tags,
@@ -90,11 +95,11 @@ impl<D: Driver> SessionStore for SessionRunner<D> {
         };
         let place = call.tags.locator;
         let fresh = self.tags.session_id(&place, fastrand::u64(..));
-        let observe = call.observe(&fresh, !is_cluster);
+        let observe = call.observe(&fresh, !is_apart);
         let read = |reply: &[u8]| visit_call::read(reply, &place);
         let mut seen = self.run(observe, began, read).await?;
-        if is_cluster {
-            // The session has counted the visit, whatever becomes of the signals: they live on another node.
+        if is_apart {
+            // The session has counted the visit, whatever becomes of the signals: they may live on another server.
             let signals = call.signals(seen.is_new);
             let counted = self.run(signals, began, |reply| (reply == b"1").then_some(()));
             seen.in_signals = counted.await.is_ok();
@@ -119,8 +124,9 @@ impl<D: Driver> SessionStore for SessionRunner<D> {
     async fn get(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         let [name, _] = self.names().session(&TagKey::locator(id));
         let job = Job::command("HGETALL", &name).read_only();
-        let reply = D::reply(self.runner.ask(&job).await?);
-        let session = read_session(id, &reply)?;
+        let deadline = self.runner.deadline();
+        let read = |reply| read_session(id, &D::reply(reply));
+        let session = self.runner.ask_for(&job, deadline, read).await?;
         Ok(match self.runner.manual_now() {
             Some(now) => session.filter(|session| session.is_live(now)),
             // With the server's clock, what has expired is gone.
@@ -169,12 +175,14 @@ impl<D: Driver> NonceStore for SessionRunner<D> {
         let name = self.names().nonce(&self.tags, scope, nonce);
         let window_ms = window.get().as_micros().div_ceil(1000).to_string();
         let job = Job::command("SET", &name).arg(b"1").arg(b"NX").arg(b"PX");
-        let reply = self.runner.ask(&job.arg(window_ms.as_bytes())).await?;
-        match D::reply(reply) {
+        let read = |reply| match D::reply(reply) {
             Reply::Okay => Ok(NonceUse::First),
             Reply::Nil => Ok(NonceUse::Replay),
-            _ => Err(BadReply::Malformed { len: 0 }.into()),
-        }
+            _ => Err(BadReply::Malformed { len: 0 }),
+        };
+        let job = job.arg(window_ms.as_bytes());
+        let deadline = self.runner.deadline();
+        self.runner.ask_for(&job, deadline, read).await
     }
 }
 

@@ -4,7 +4,7 @@
 -- pass.
 -- Why Lua: whether a session lives decides what is written; MULTI cannot branch on what it read.
 -- KEYS       session, index of its fingerprint; then, or alone with op 3, signals of its address, unique fingerprints of its
---            address. Either pair shares a slot; all four go together only where there are no slots
+--            address. Either pair shares a slot; all four go together only where all keys are on one server
 -- ARGV[1]    packed call, big-endian: op u8 (0 observe, 1 touch, 2 end, 3 signals), begun u8 (with op 3: 1 if the visit began
 --            its session), retention_us u48, bot_ppm u32 (2^32-1: not told), cap of the index u16
 -- ARGV[2]    5 bytes of a session's id that are its own: of a new one with op 0, of the one that is meant with op 1 and 2

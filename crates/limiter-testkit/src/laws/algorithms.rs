@@ -233,7 +233,7 @@ pub async fn suppressing_window_looks_at_the_last_second(sut: &impl StoreUnderTe
     let (probe, burst, steady) = (Probe::of(sut), key("burst"), key("steady"));
     let plans = [plan(
         "suppressing",
-        "suppressing 100/10s hard 200 every 10ms",
+        "suppressing 100/10s hard 200 every 40ms",
     )];
     probe.spend(&steady, &plans, 80).await;
     probe.advance(Duration::from_secs(5));

@@ -145,6 +145,9 @@ impl Window {
             .map(|newest| newest.sub_bucket)
             .filter(|began| now - began < u128::from(rule.granularity_us()));
         let sub_bucket = joins.unwrap_or(now);
+        if joins.is_none() {
+            self.make_room();
+        }
         self.spent.push(Spent {
             units: cost,
             sub_bucket,
@@ -176,6 +179,26 @@ impl Window {
         {
             if let Some(&(sub_bucket, came)) = latest.get(&(spent.came / part)) {
                 (spent.sub_bucket, spent.came) = (sub_bucket, came);
+            }
+        }
+    }
+
+    /// There are 256 sub-buckets beside a new one at most. Else the units that leave first leave with those of the next.
+    fn make_room(&mut self) {
+        let mut sub_buckets: Vec<_> = self.spent.iter().map(|spent| spent.sub_bucket).collect();
+        sub_buckets.dedup();
+        if let [first, second, rest @ ..] = sub_buckets.as_slice()
+            && rest.len() >= 255
+        {
+            let mut later = self
+                .spent
+                .iter()
+                .filter(|spent| spent.sub_bucket == *second);
+            let came = later.next().map_or(0, |spent| spent.came);
+            for spent in &mut self.spent {
+                if spent.sub_bucket == *first {
+                    (spent.sub_bucket, spent.came) = (*second, came);
+                }
             }
         }
     }

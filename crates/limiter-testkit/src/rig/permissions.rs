@@ -2,7 +2,7 @@
 
 /// What a limiter's user is granted in the READMEs of the stores.
 pub const PERMISSIONS: &str =
-    "-@all +evalsha +eval +hget +hmget +hset +hdel +get +set +del +pttl +pexpire +time +ping";
+    "-@all +evalsha +eval +hget +hmget +hset +hdel +del +pttl +pexpire +time +ping";
 
 /// The same for sessions.
 #[cfg(feature = "sessions")]

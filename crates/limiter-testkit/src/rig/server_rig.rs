@@ -131,8 +131,12 @@ impl OnNode {
 
     /// Returns the moment at which the server may delete attempts, by the rule in `abuse.lua`.
     fn attempts_live_until_us(&self) -> u64 {
-        let value = self.ask("GET");
-        let stored = StoredAttempts::read("any", bytes_of(&value));
+        let hash = self.ask("HGETALL");
+        let fields = hash.items().chunks_exact(2).filter_map(|pair| match pair {
+            [field, value] => Some((bytes_of(field), bytes_of(value))),
+            _ => None,
+        });
+        let stored = StoredAttempts::read("any", fields);
         stored.expect("attempts").expires_at_us + 6_000_000
     }
 }
@@ -196,7 +200,8 @@ impl<S: AbuseRepository + 'static> AbuseStoreUnderTest for ServerRig<S> {
     async fn bytes_of(&self, key: &Key, policy: &AbusePolicy) -> Option<usize> {
         let name = self.tools.layout.name_under(key, policy.name());
         let found = self.attempts().into_iter().find(|on| on.key == name)?;
-        let bytes = found.node.command(&[&b"MEMORY"[..], b"USAGE", &name]);
+        let usage: [&[u8]; 5] = [b"MEMORY", b"USAGE", &name, b"SAMPLES", b"0"];
+        let bytes = found.node.command(&usage);
         usize::try_from(bytes.expect("MEMORY USAGE").int()?).ok()
     }
 

@@ -158,7 +158,7 @@ impl SessionStoreUnderTest for SessionRig {
         // The fingerprints of an address live and die with its signals: their names differ in one letter.
         for (kind, key) in &keys {
             let mut signals = key.key.clone();
-            if let Some(letter) = signals.get_mut(self.tools.layout.prefix().len() + 1) {
+            if let Some(letter) = signals.get_mut(self.tools.layout.root().len() + 1) {
                 *letter = b'i';
             }
             if *kind == SessionKey::Uniques && quiet.contains(&signals) {

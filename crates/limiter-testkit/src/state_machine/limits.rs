@@ -88,7 +88,7 @@ fn periods() -> impl Strategy<Value = Duration> + Clone {
 
 /// The number of sub-buckets, or what is usual.
 fn granularities() -> impl Strategy<Value = Option<u64>> + Clone {
-    prop::option::of(prop_oneof![1..=10_u64, 11..=999_u64])
+    prop::option::of(prop_oneof![1..=10_u64, 11..=256_u64])
 }
 
 fn part_of(window: Duration, parts: u64) -> Duration {

@@ -9,9 +9,11 @@
 mod limits;
 mod walker;
 
+use std::time::Duration;
+
 use fastrand::Rng;
 use futures_util::future::join_all;
-use limiter_core::{Clock, Limit};
+use limiter_core::{Clock, Limit, SlidingWindow, SuppressingWindow};
 use limiter_lua::Script;
 use limiter_store_tests::Client;
 use limiter_testkit::block_on;
@@ -251,6 +253,37 @@ fn prop_lua_agrees_with_the_model_on_suppressing_windows() {
         Plans::one(suppressing_window),
         STEPS,
     );
+}
+
+/// A window that gets shorter each time when it is full keeps more sub-buckets than one plan alone ever makes: as many as one call
+/// may write, and no more.
+#[test]
+fn lua_agrees_with_the_model_on_windows_with_as_many_sub_buckets_as_there_may_be() {
+    let limits: [fn(Duration) -> Limit; 2] = [
+        |window| {
+            let asked = SlidingWindow::new(1_000_000, window).with_granularity(window / 256);
+            asked.try_into().expect("a sound window")
+        },
+        |window| {
+            let asked = SuppressingWindow::new(1, window).with_granularity(window / 256);
+            asked.try_into().expect("a sound window")
+        },
+    ];
+    for limit in limits {
+        let ground = Ground::new(Client::Redis, Site::Redis.nodes()[0]);
+        let (mut walker, mut window, mut most) = (Walker::new("key"), Duration::from_secs(256), 0);
+        block_on(async {
+            for _ in 0..4 {
+                walker.set_plan(0, limit(window), false);
+                for _ in 0..250 {
+                    most = most.max(walker.spend(&ground).await);
+                    ground.tools.clock.advance(window / 256);
+                }
+                window /= 2;
+            }
+        });
+        assert_eq!(most, 257);
+    }
 }
 
 #[test]

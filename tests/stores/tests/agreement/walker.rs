@@ -229,6 +229,25 @@ impl Walker {
         assert_ne!(ttl.expect("PTTL").int(), Some(-1), "a key without a TTL");
     }
 
+    /// Spends a unit, and compares; returns how many sub-buckets the first plan has then.
+    pub(crate) async fn spend(&mut self, ground: &Ground<'_>) -> usize {
+        let step = Step {
+            op: Op::Acquire,
+            cost: Cost::ONE,
+        };
+        let (now, said) = (
+            ground.tools.clock.now(),
+            self.ask(&ground.store, step).await,
+        );
+        self.compare(ground, step, now, said);
+        match &self.states[0] {
+            Some(State::SlidingWindow(log) | State::SuppressingWindow(log)) => {
+                log.sub_buckets().len()
+            }
+            _ => 0,
+        }
+    }
+
     /// Moves the clock, asks for the next step, and compares.
     pub(crate) async fn walk(&mut self, ground: &Ground<'_>, rng: &mut Rng) -> Script {
         let clock = &ground.tools.clock;

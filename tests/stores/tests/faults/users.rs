@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{AbusePolicy, Cost, StoreError, Tier};
 use limiter_store_tests::{
-    BEHIND_SENTINELS, Client, DEADLINE, OTHER_DATABASE, PATIENT, Stage, bucket, ends_by,
-    faults_on_clients_and_servers, key, layout, plan, recovers, spend,
+    BEHIND_SENTINELS, Client, DEADLINE, IN_A_CLUSTER, OTHER_DATABASE, PATIENT, Stage, bucket,
+    ends_by, faults_on_clients_and_servers, key, layout, plan, recovers, spend,
 };
 use limiter_testkit::rig::{PERMISSIONS, SESSION_PERMISSIONS, acl_user};
 use limiter_testkit::server::RedisServer;
@@ -139,6 +139,11 @@ async fn user_that_may_not_expire_writes_nothing(stage: &Stage) {
     let admin = stage.client.store(&server.url(), &layout, PATIENT);
     let (short, long) = (plan("gold", "10/s"), plan("gold", "1/h burst 10"));
     let chain = [long.clone(), plan("daily", "sliding 10/d")];
+    let attempts = stage.client.attempts(&address, &layout, PATIENT);
+    let by_admin = stage.client.attempts(&server.url(), &layout, PATIENT);
+    let hour = Duration::from_secs(3600);
+    let policy = AbusePolicy::builder("login").tier(Tier::new("block", 100, hour));
+    let policy = policy.build().expect("a policy");
     for name in ["new", "old"] {
         let user = key(name);
         if name == "old" {
@@ -161,6 +166,22 @@ async fn user_that_may_not_expire_writes_nothing(stage: &Stage) {
             );
             assert!(!error.may_have_charged());
             assert_eq!(state(), before, "{name} key, {} plans", plans.len());
+        }
+        // None, one in a chunk, one less than fill it, and as many.
+        for recorded in [0, 1, 70, 1] {
+            for _ in 0..recorded {
+                let said = ends_by(PATIENT, by_admin.record(&user, &policy)).await;
+                let _ = said.expect("an answer");
+            }
+            let state = || {
+                let name = layout.name_under(&user, policy.name());
+                server.command(&[&b"HGETALL"[..], &name]).expect("get")
+            };
+            let before = state();
+            let error = ends_by(PATIENT, attempts.record(&user, &policy)).await;
+            let error = error.expect_err("no permission");
+            assert!(!error.may_have_charged(), "{error:?}");
+            assert_eq!(state(), before, "{name} key, {recorded} attempts more");
         }
     }
 }
@@ -210,9 +231,8 @@ fn readmes_publish_the_permissions_of_the_tests() {
             );
         }
         let besides = format!(
-            "A cluster needs `{}` as well, a server behind sentinels `{BEHIND_SENTINELS}`, a database other than 0 \
-             `{OTHER_DATABASE}`.",
-            client.besides_in_a_cluster()
+            "A cluster needs `{IN_A_CLUSTER}` as well, a server behind sentinels `{BEHIND_SENTINELS}`, a database other than 0 \
+             `{OTHER_DATABASE}`."
         );
         assert!(readme.contains(&besides), "{client:?}: {besides}");
     }

@@ -75,16 +75,17 @@ async fn each_call_gets_its_own_reply(client: Client, flavour: Flavour) {
             2 => Some(plan("silver", "sliding 1000/h")),
             _ => Some(plan("silver", "fixed 1000/h")),
         };
-        [bucket(100 + nth)].into_iter().chain(other).collect()
+        [bucket(1000 + nth)].into_iter().chain(other).collect()
     };
     let asked: Vec<(Key, Vec<Plan>)> = (0..CALLS).map(|nth| (user(nth), plans(nth))).collect();
-    for spent in 1..=3 {
-        let calls = asked
-            .iter()
-            .map(|(user, plans)| store.try_acquire(user, plans, Cost::ONE));
+    // And another cost: who had spent alike could not tell their replies apart.
+    let cost = |nth: u32| Cost::new(nth + 1).expect("a cost");
+    for round in 1..=3 {
+        let calls = (0..).zip(&asked);
+        let calls = calls.map(|(nth, (user, plans))| store.try_acquire(user, plans, cost(nth)));
         for (nth, said) in (0..CALLS).zip(join_all(calls).await) {
-            let verdict = said.expect("an answer");
-            assert_eq!(verdict.plans[0].remaining, 100 + nth - spent, "call {nth}");
+            let (verdict, spent) = (said.expect("an answer"), round * (nth + 1));
+            assert_eq!(verdict.plans[0].remaining, 1000 + nth - spent, "call {nth}");
         }
     }
 }

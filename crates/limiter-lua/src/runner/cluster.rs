@@ -1,0 +1,332 @@
+//! [`Cluster`]: the nodes of a cluster, and which of them serves a key.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use limiter_core::{Charge, StoreError};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::attempts::Attempts;
+use super::destination::{Destination, NotConnected};
+use super::link::Link;
+use super::pool::Pool;
+use super::race::first_success;
+use super::slot_map::{SLOTS, SlotRange, Slots, slot_of};
+use super::{Driver, Job, Node, Redirect, Settings};
+
+/// The nodes of a cluster, each with connections of its own, and which of them serves a key.
+///
+/// What is known of the slots is corrected by each `MOVED`, and renewed in the background when a node says `MOVED`, or fails: by
+/// whichever node answers first. A call waits for that only if nothing is known of its slot.
+#[derive(Debug)]
+pub(super) struct Cluster<D: Driver>(Arc<Shared<D>>);
+
+#[derive(Debug)]
+struct Shared<D: Driver> {
+    driver: Arc<D>,
+    settings: Settings,
+    seeds: Vec<Node>,
+    state: RwLock<State<D>>,
+}
+
+#[derive(Debug)]
+struct State<D: Driver> {
+    members: Vec<Member<D>>,
+    /// For each slot, which of the members serves it; empty if nothing is known yet.
+    owners: Vec<Option<u16>>,
+    /// Whether every node that serves slots is known.
+    is_complete: bool,
+    renewals: Attempts<NotConnected<D::Error>>,
+}
+
+#[derive(Debug)]
+struct Member<D: Driver> {
+    node: Node,
+    pool: Arc<Pool<D>>,
+}
+
+/// How long a node has to tell about the slots before the next one is asked as well.
+const HEAD_START: Duration = Duration::from_millis(50);
+
+impl<D: Driver> Clone for Member<D> {
+    fn clone(&self) -> Self {
+        Self {
+            node: self.node.clone(),
+            pool: Arc::clone(&self.pool),
+        }
+    }
+}
+
+impl<D: Driver> Cluster<D> {
+    pub(super) fn new(driver: Arc<D>, seeds: Vec<Node>, settings: Settings) -> Self {
+        let shared = Shared {
+            driver,
+            settings,
+            seeds,
+            state: RwLock::new(State {
+                members: Vec::new(),
+                owners: Vec::new(),
+                is_complete: false,
+                renewals: Attempts::default(),
+            }),
+        };
+        shared.write().members = shared
+            .seeds
+            .iter()
+            .map(|seed| shared.member(seed))
+            .collect();
+        Self(Arc::new(shared))
+    }
+
+    /// Returns the link for the next attempt at a job, if it is known where to send it.
+    pub(super) fn link_now(&self, job: &Job<'_>, redirect: Option<&Redirect>) -> Option<Link<D>> {
+        if let Some(redirect) = redirect {
+            return Some(self.0.link_to(&redirect.node));
+        }
+        let state = self.0.read();
+        if job.keys() == 0 {
+            let mut members = state.members.iter();
+            let connected = members.find(|member| member.pool.is_connected());
+            let any = connected.or_else(|| state.members.first())?;
+            return Some(any.pool.pick().clone());
+        }
+        let owner = state.owner_of(slot_of(job.key()))?;
+        Some(owner.pool.pick().clone())
+    }
+
+    /// Returns the link for the next attempt at a job; waits until it is known who serves its slot.
+    ///
+    /// # Errors
+    /// [`StoreError`] if that cannot be told, or nobody serves it; nothing was sent then.
+    ///
+    /// # Cancel safety
+    /// The search goes on if the caller gives up.
+    pub(super) async fn link(&self, job: &Job<'_>) -> Result<Link<D>, StoreError> {
+        // An attempt that is gone without a word was another runtime's, which has ended.
+        for _ in 0..3 {
+            if let Some(link) = self.link_now(job, None) {
+                return Ok(link);
+            }
+            self.renewed().await?;
+        }
+        Err(unserved())
+    }
+
+    /// Returns the nodes that serve slots, and whether these are all of them.
+    ///
+    /// # Errors
+    /// [`StoreError`] if nothing is known of the slots.
+    pub(super) async fn primaries(&self) -> Result<(Vec<Node>, bool), StoreError> {
+        if self.0.read().owners.is_empty() {
+            self.renewed().await?;
+        }
+        let state = self.0.read();
+        let mut primaries: Vec<_> = state.owners.iter().flatten().copied().collect();
+        primaries.sort_unstable();
+        primaries.dedup();
+        let members = primaries.into_iter();
+        let members = members.filter_map(|nth| state.members.get(usize::from(nth)));
+        Ok((
+            members.map(|member| member.node.clone()).collect(),
+            state.is_complete,
+        ))
+    }
+
+    /// Learns from a node that another serves the slot of a job now, and looks in the background what else has changed.
+    pub(super) fn learn(&self, job: &Job<'_>, node: &Node) {
+        {
+            let mut state = self.0.write();
+            let owner = self.0.member_of(&mut state, node);
+            let slot = usize::from(slot_of(job.key()));
+            if let Some(known) = state.owners.get_mut(slot) {
+                *known = Some(owner);
+            }
+        }
+        self.renew();
+    }
+
+    /// Returns where a node is reached that another has named.
+    pub(super) fn reached_at(&self, node: Node) -> Node {
+        self.0.settings.address_map.reached_at(node)
+    }
+
+    /// Asks for the slots anew, in the background and no more often than is good for the servers.
+    pub(super) fn renew(&self) {
+        // Why it failed a moment ago is told to a call that waits for it.
+        let _ = self.begin_renewal();
+    }
+
+    fn begin_renewal(&self) -> Result<watch::Receiver<()>, Option<NotConnected<D::Error>>> {
+        self.0.write().renewals.join(|done| {
+            let shared = Arc::clone(&self.0);
+            tokio::spawn(async move {
+                let renewing = Renewing(&shared);
+                let found = shared.ask_members().await;
+                renewing.end(found);
+                let _ = done.send(());
+            });
+        })
+    }
+
+    async fn renewed(&self) -> Result<(), StoreError> {
+        let begun = self.begin_renewal();
+        let mut under_way = begun.map_err(|error| match error {
+            Some(error) => error.into_error::<D>(),
+            None => unserved(),
+        })?;
+        let _ = under_way.changed().await;
+        Ok(())
+    }
+}
+
+fn unserved() -> StoreError {
+    StoreError::unavailable(
+        Charge::Impossible,
+        "no node of the cluster is known to serve the slot of the key",
+    )
+}
+
+/// A search for the slots that is under way. Should it panic, or its runtime end, others may begin.
+struct Renewing<'a, D: Driver>(&'a Shared<D>);
+
+impl<D: Driver> Renewing<'_, D> {
+    fn end(self, found: Result<Slots, NotConnected<D::Error>>) {
+        match found {
+            Ok(slots) => self.0.take_over(&slots),
+            Err(error) => self.0.write().renewals.note_failure(error),
+        }
+    }
+}
+
+impl<D: Driver> Drop for Renewing<'_, D> {
+    fn drop(&mut self) {
+        self.0.write().renewals.end();
+    }
+}
+
+impl<D: Driver> State<D> {
+    fn owner_of(&self, slot: u16) -> Option<&Member<D>> {
+        let owner = self.owners.get(usize::from(slot)).copied().flatten()?;
+        self.members.get(usize::from(owner))
+    }
+
+    fn position(&self, node: &Node) -> Option<usize> {
+        self.members.iter().position(|member| member.node == *node)
+    }
+}
+
+impl<D: Driver> Shared<D> {
+    fn read(&self) -> RwLockReadGuard<'_, State<D>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State<D>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a member of a node. Nothing is connected yet.
+    fn member(&self, node: &Node) -> Member<D> {
+        let destination = Destination::node(
+            Arc::clone(&self.driver),
+            node.clone(),
+            self.settings.connect_timeout,
+        );
+        // The keys of a call are in one slot: several calls are written together, but each remains its own.
+        let keeps_apart = true;
+        let pool = Pool::new(
+            &Arc::new(destination),
+            self.settings.connections,
+            keeps_apart,
+        );
+        Member {
+            node: node.clone(),
+            pool: Arc::new(pool),
+        }
+    }
+
+    /// Returns which of the members a node is, and makes it one if it is none.
+    fn member_of(&self, state: &mut State<D>, node: &Node) -> u16 {
+        let position = state.position(node).unwrap_or_else(|| {
+            state.members.push(self.member(node));
+            state.members.len() - 1
+        });
+        // A cluster has at most a thousand nodes.
+        u16::try_from(position).unwrap_or(u16::MAX)
+    }
+
+    fn link_to(&self, node: &Node) -> Link<D> {
+        let known = {
+            let state = self.read();
+            let position = state.position(node);
+            position.and_then(|nth| state.members.get(nth)).cloned()
+        };
+        let member = known.unwrap_or_else(|| {
+            let mut state = self.write();
+            let nth = self.member_of(&mut state, node);
+            let member = state.members.get(usize::from(nth)).cloned();
+            member.unwrap_or_else(|| self.member(node))
+        });
+        member.pool.pick().clone()
+    }
+
+    /// Asks the members for the slots, those that are connected first.
+    async fn ask_members(&self) -> Result<Slots, NotConnected<D::Error>> {
+        let mut members = self.read().members.clone();
+        fastrand::shuffle(&mut members);
+        members.sort_by_key(|member| !member.pool.is_connected());
+        let asked = members.into_iter().map(|member| self.ask(member));
+        let found = timeout(
+            self.settings.connect_timeout,
+            first_success(asked, HEAD_START),
+        );
+        match found.await {
+            Ok(Ok(slots)) => Ok(slots),
+            Ok(Err(Some(error))) => Err(error),
+            Ok(Err(None)) | Err(_) => Err(NotConnected::Said(
+                "no node of the cluster told in time which serves which slots",
+            )),
+        }
+    }
+
+    async fn ask(&self, member: Member<D>) -> Result<Slots, NotConnected<D::Error>> {
+        let mut live = member.pool.pick().connected().await?;
+        let slots = D::command(&Job::bare("CLUSTER").arg(b"SLOTS"), false);
+        let reply = D::send(&mut live.connection, slots).await;
+        let reply = D::reply(reply.map_err(NotConnected::Client)?);
+        let host = Some(member.node.host());
+        match Slots::read(&reply, host, &self.settings.address_map) {
+            Some(slots) if !slots.ranges.is_empty() => Ok(slots),
+            Some(_) => Err(NotConnected::Said(
+                "the node knows of no slots, or of no node that says where it is",
+            )),
+            None => Err(NotConnected::Said("the list of slots is not understood")),
+        }
+    }
+
+    /// Takes over what a node said. Members that are gone are forgotten, but for those that the user named.
+    fn take_over(&self, slots: &Slots) {
+        let mut guard = self.write();
+        let state = &mut *guard;
+        let is_named = |node: &Node| {
+            let mut primaries = slots.ranges.iter().map(|range| &range.primary);
+            self.seeds.contains(node) || primaries.any(|primary| primary == node)
+        };
+        state.members.retain(|member| is_named(&member.node));
+        let mut owners = vec![None; usize::from(SLOTS)];
+        for SlotRange {
+            first,
+            last,
+            primary,
+        } in &slots.ranges
+        {
+            let owner = self.member_of(state, primary);
+            let range = usize::from(*first)..=usize::from(*last);
+            if let Some(owned) = owners.get_mut(range) {
+                owned.fill(Some(owner));
+            }
+        }
+        state.owners = owners;
+        state.is_complete = slots.is_complete;
+    }
+}

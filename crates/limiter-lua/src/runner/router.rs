@@ -1,0 +1,98 @@
+//! [`Router`]: from a job to the link that it is sent on.
+
+use std::sync::Arc;
+
+use limiter_core::StoreError;
+
+use super::cluster::Cluster;
+use super::destination::Destination;
+use super::link::{Link, Live};
+use super::pool::Pool;
+use super::{Driver, Job, Node, Redirect, Servers, Settings};
+
+/// From a job to the link that it is sent on.
+#[derive(Debug)]
+pub(super) enum Router<D: Driver> {
+    /// Every job goes to the same server.
+    Pool(Pool<D>),
+    /// A job goes to the node that serves the slot of its key.
+    Cluster(Cluster<D>),
+}
+
+impl<D: Driver> Router<D> {
+    pub(super) fn new(driver: D, servers: Servers, settings: &Settings) -> Self {
+        let (driver, timeout) = (Arc::new(driver), settings.connect_timeout);
+        let destination = match servers {
+            Servers::Local => Destination::local(driver, timeout),
+            Servers::One(node) => Destination::node(driver, node, timeout),
+            Servers::Sentinel { sentinels, master } => {
+                let map = settings.address_map.clone();
+                Destination::primary(driver, sentinels, master, map, timeout)
+            }
+            Servers::Cluster(seeds) => {
+                return Self::Cluster(Cluster::new(driver, seeds, settings.clone()));
+            }
+        };
+        Self::Pool(Pool::new(
+            &Arc::new(destination),
+            settings.connections,
+            settings.keeps_calls_apart,
+        ))
+    }
+
+    /// Returns the link for the next attempt at a job, if it is known where to send it.
+    pub(super) fn link_now(&self, job: &Job<'_>, redirect: Option<&Redirect>) -> Option<Link<D>> {
+        match self {
+            Self::Pool(pool) => Some(pool.pick().clone()),
+            Self::Cluster(cluster) => cluster.link_now(job, redirect),
+        }
+    }
+
+    /// Returns the link for the next attempt at a job; waits until it is known where to send it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if that cannot be told; nothing was sent then.
+    pub(super) async fn link(
+        &self,
+        job: &Job<'_>,
+        redirect: Option<&Redirect>,
+    ) -> Result<Link<D>, StoreError> {
+        match self {
+            Self::Pool(pool) => Ok(pool.pick().clone()),
+            Self::Cluster(cluster) => match cluster.link_now(job, redirect) {
+                Some(link) => Ok(link),
+                None => cluster.link(job).await,
+            },
+        }
+    }
+
+    /// Reads where a node that says `MOVED` or `ASK` sends a job; `None` if that leads nowhere.
+    pub(super) fn redirect(
+        &self,
+        (link, live): (&Link<D>, &Live<D>),
+        job: &Job<'_>,
+        error: &D::Error,
+        asking: bool,
+    ) -> Option<Redirect> {
+        let node = Node::read(D::redirect(error)?)?;
+        match self {
+            // The user's own client of a cluster is told where to send; elsewhere a redirection leads nowhere.
+            Self::Pool(_) => D::is_cluster(&live.connection).then_some(Redirect { node, asking }),
+            Self::Cluster(cluster) => {
+                let own_host = link.node().map_or("", Node::host);
+                let node = cluster.reached_at(node.or_host(own_host));
+                if !asking {
+                    cluster.learn(job, &node);
+                }
+                Some(Redirect { node, asking })
+            }
+        }
+    }
+
+    /// Notes that a call failed other than by a reply: its node may no longer be the one to call.
+    pub(super) fn note_trouble(&self) {
+        if let Self::Cluster(cluster) = self {
+            cluster.renew();
+        }
+    }
+}
