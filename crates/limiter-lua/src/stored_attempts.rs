@@ -6,7 +6,7 @@ use limiter_core::{PlanName, Timestamp};
 
 use crate::BadReply;
 use crate::reader::Reader;
-use crate::state::Unreadable;
+use crate::state::{Unreadable, VERSION};
 
 /// What a key of the abuse limiter holds. `abuse.lua` describes the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub struct StoredAttempts {
     pub attempts: Vec<Timestamp>,
 }
 
-/// The version of stored attempts, in the high half of the tag.
-const VERSION: u8 = 1;
 const ATTEMPTS: u8 = VERSION << 4 | 6;
 /// How many attempts share a field, and how many bytes one takes in it.
 const CHUNK: u64 = 72;

@@ -40,23 +40,26 @@ fn token_buckets_of_version_1() {
         0,
         Rate::from_parts(1, 1_000_000).unwrap(),
     );
-    let read_compact = read("11 06651728988000 00d693a400 000f4240");
+    let read_compact = read("11 06651728988000 00035a4e900000 000f4240");
     assert_eq!(read_compact, State::TokenBucket(compact.unwrap()));
+    let part = BucketState::from_parts(at(0), NOON + 3, 1_023, Rate::from_parts(1, 7).unwrap());
+    let read_part = read("11 06651728988000 00000000000fff 00000007");
+    assert_eq!(read_part, State::TokenBucket(part.unwrap()));
     let rate = Rate::from_parts(3, 7_000_000).unwrap();
-    let wide = BucketState::from_parts(at(0), NOON + 1_000_000, 2, rate);
-    let read_wide = read("15 06651728988000 000000000f4240 00000002 00000003 0000006acfc0");
+    let wide = BucketState::from_parts(at(0), NOON + 1_000_000, 2 * 1_024, rate);
+    let read_wide = read("15 06651728988000 000000000f4240 0000000800 00000003 0000006acfc0");
     assert_eq!(read_wide, State::TokenBucket(wide.unwrap()));
 }
 
 #[test]
 fn windows_of_version_1() {
-    let sub_buckets = [(10_000_000, 2), (10_000_005, 3)].map(|(after_us, units)| SubBucket {
-        leaves_at_us: NOON + after_us,
+    let sub_buckets = [(0, 2), (5, 3)].map(|(after_us, units)| SubBucket {
+        came_at_us: NOON + after_us,
         units,
     });
-    let log = WindowLog::from_parts(at(5), at(5), sub_buckets.to_vec()).unwrap();
-    let written = "06651728988005 06651728988005 00000000000005 \
-                   06651729311680 00000002 06651729311685 00000003";
+    let log = WindowLog::from_parts(at(5), at(5), 10_000_000, sub_buckets.to_vec()).unwrap();
+    let written = "06651728988005 06651728988005 00000000000005 000000989680 \
+                   06651728988000 00000002 06651728988005 00000003";
     let sliding = read(&format!("12 {written}"));
     assert_eq!(sliding, State::SlidingWindow(log.clone()));
     let suppressing = read(&format!("13 {written}"));

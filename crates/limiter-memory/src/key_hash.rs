@@ -2,9 +2,12 @@
 
 /// A hash of 128 bits under a secret, in two words.
 ///
-/// Two different keys have the same hash with a chance of 2^-128, whatever keys they are: this is proven, not hoped for. Each
-/// word begins as a sum of the key's words, each times a factor of 128 bits, of which the upper 64 bits are kept. Under random
-/// factors, what comes of two keys are two independent and even draws (multilinear hashing, strongly universal). Then the
+/// Two different keys have the same hash with a chance of 2^-128, whatever keys they are: for random factors this is proven, not
+/// hoped for. The factors are drawn from `SipHash-1-3` under 128 bits of the system's chance, so it holds as far as that is a
+/// pseudorandom function.
+///
+/// Each word begins as a sum of the key's words, each times a factor of 128 bits, of which the upper 64 bits are kept. Under
+/// random factors, what comes of two keys are two independent and even draws (multilinear hashing, strongly universal). Then the
 /// second word, squared, is added to the first: that leaves the draws as they are, and no pattern among many keys in place.
 ///
 /// The last word of a key is what is left of it and a 1 behind: so no key is another one with zeros at its end.

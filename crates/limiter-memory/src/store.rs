@@ -29,7 +29,8 @@ use crate::{MemoryStats, MemoryStoreBuilder};
 ///   freed and nothing is added.
 /// - **Safe against hash flooding.** A key is known by a fingerprint of 113 bits under a random secret of the store. Two keys
 ///   share state only if their fingerprints are the same: whatever keys somebody makes up, two of them have a chance of
-///   2^-113 of that, and among ten million there are two with one of 10^-20.
+///   2^-113 of that, and among ten million there are two with one of 10^-20, if `SipHash-1-3`, which makes the secret, is a
+///   pseudorandom function.
 /// - **A clock that steps back grants nothing.** An entry stays for a second past its expiry, so that a step back by less
 ///   meets the very state that was there; after a longer step, a key without state is decided as of the latest expiry that
 ///   was reclaimed, which is never too generous.

@@ -58,8 +58,8 @@ impl FixedRule {
         self.window_us
     }
 
-    /// Returns a window with another limit and another length.
-    pub(crate) const fn stretched(&self, limit: u32, window_us: u64) -> Self {
+    /// Puts checked numbers together.
+    pub(crate) const fn of_checked(limit: u32, window_us: u64) -> Self {
         Self { limit, window_us }
     }
 }

@@ -6,10 +6,8 @@ use limiter_core::Timestamp;
 use limiter_sessions::{BotProbability, Fingerprint, Retention, Session, SessionId, Visit};
 
 use super::visit_call::{own, read_ip};
+use crate::state::VERSION;
 use crate::{BadReply, Reply};
-
-/// The version of a stored session.
-const VERSION: u8 = 1;
 
 /// Reads the session called `id` out of the fields and values that `HGETALL` replied; `None` if there is no such session.
 ///

@@ -29,11 +29,10 @@ async fn foreign_and_corrupt_values(stage: &Stage) {
         let gold = plan("gold", limit);
         for (state, words) in [
             (&b"\x91whatever"[..], "version 9"),
-            (b"\x11\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", "version 1"),
-            (b"\x31\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", "version 3"),
-            (b"\x21short", "corrupt"),
+            (b"\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", "version 2"),
+            (b"\x11short", "corrupt"),
             (b"", "corrupt"),
-            (b"\x22", "corrupt"),
+            (b"\x12", "corrupt"),
         ] {
             server
                 .command(&[&b"HSET"[..], &name, b"gold", state])
