@@ -31,7 +31,10 @@ impl Node {
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        let port = port.parse().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))?;
         let in_brackets = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
         Some(Self::new(in_brackets.unwrap_or(host), port))
     }

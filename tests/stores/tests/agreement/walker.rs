@@ -281,9 +281,9 @@ impl Walker {
         };
         let (now, said) = (
             ground.tools.clock.now(),
-            self.ask(&ground.store, step).await,
+            self.ask(&ground.store, &step).await,
         );
-        self.compare(ground, step, now, said);
+        self.compare(ground, &step, now, said);
         match &self.states[0] {
             Some(State::SlidingWindow(log) | State::SuppressingWindow(log)) => {
                 log.sub_buckets().len()
