@@ -144,7 +144,7 @@ impl FredStoreBuilder {
             }
             Source::Clients(clients) => {
                 let connections = clients.into_iter();
-                let connections = connections.map(|client| Connection::new(client, None));
+                let connections = connections.map(Connection::given);
                 let runner = Runner::on(connections, self.settings);
                 Ok(runner.ok_or(InvalidAddress::NoNodes)?)
             }

@@ -3,21 +3,31 @@
 use std::sync::Arc;
 
 use fred::clients::Client;
-use fred::error::Error;
+use fred::error::{Error, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::types::config::{Options, Server};
-use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
+use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::join_all;
 use limiter_lua::{Job, Redirect};
-use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 
 /// A client of fred, connected: one of those that the store makes, or one that the user has.
 #[derive(Clone)]
 pub(crate) struct Connection {
     client: Client,
     options: Options,
-    /// The task of a client that the store made; it ends with the connection.
-    task: Option<Arc<ConnectHandle>>,
+    /// The task of a client that the store made.
+    task: Option<Arc<ClientTask>>,
+}
+
+/// The task of a client, which has its connection. It ends with the last one that uses it: left alone, it would go on, and its
+/// connection with it.
+struct ClientTask(AbortHandle);
+
+impl Drop for ClientTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// One command, and what it is sent with.
@@ -27,10 +37,32 @@ pub(crate) struct Command {
 }
 
 impl Connection {
-    /// Takes a client. Whatever its settings, it does not send a call twice: by itself, fred sends those again that were
-    /// under way when a connection closed. Nor does one that the store made follow redirections: after ASKING it may take one
-    /// call's reply for another's. (To fred, a call's own 0 means what the client has, so a client of the user's must say so itself.)
-    pub(crate) fn new(client: Client, task: Option<ConnectHandle>) -> Self {
+    /// Takes a client of the user's. Whatever its settings, it does not send a call twice: by itself, fred sends those again that were
+    /// under way when a connection closed. Nor is it to follow redirections: after ASKING it may take one call's reply for another's.
+    /// (To fred, a call's own 0 means what the client has, so such a client must say so itself.)
+    pub(crate) fn given(client: Client) -> Self {
+        Self::new(client, None)
+    }
+
+    /// Connects a client of the store's own.
+    ///
+    /// # Cancel safety
+    /// A client that nobody waits for any longer ends.
+    pub(crate) async fn own(client: Client) -> Result<Self, Error> {
+        let mut connecting = client.connect();
+        let task = ClientTask(connecting.abort_handle());
+        tokio::select! {
+            connected = client.wait_for_connect() => connected?,
+            // It ends by itself only if it cannot connect.
+            ended = &mut connecting => {
+                ended.unwrap_or(Ok(()))?;
+                return Err(Error::new(ErrorKind::Canceled, "the client ended while it connected"));
+            }
+        }
+        Ok(Self::new(client, Some(task)))
+    }
+
+    fn new(client: Client, task: Option<ClientTask>) -> Self {
         let options = Options {
             max_attempts: Some(1),
             max_redirections: Some(0),
@@ -60,12 +92,12 @@ impl Connection {
         if self.task.is_none() {
             return join_all(commands.into_iter().map(|command| self.send(command))).await;
         }
-        let pipeline = self.client.pipeline();
+        let (pipeline, count) = (self.client.pipeline(), commands.len());
         for Command { verb, args } in commands {
             // It is put in a row, and says so at once.
             let queued: Result<Value, Error> = pipeline.custom(verb, args).await;
             if let Err(error) = queued {
-                return vec![Err(error)];
+                return vec![Err(error); count];
             }
         }
         pipeline.try_all().await
@@ -97,24 +129,13 @@ impl Connection {
 
     /// Returns whether the client still works on its connection. One that has ended says nothing: calls would wait in vain.
     pub(crate) fn is_open(&self) -> bool {
-        self.task.as_ref().is_none_or(|task| !task.is_finished())
+        self.task.as_ref().is_none_or(|task| !task.0.is_finished())
     }
 
     /// Ends a client of the store's own, whoever waits for it.
-    pub(crate) fn abort(self) {
+    pub(crate) fn abort(&self) {
         if let Some(task) = &self.task {
-            task.abort();
-        }
-        self.close();
-    }
-
-    /// Closes the client, in the background: its tasks live until then.
-    pub(crate) fn close(self) {
-        // A runtime that ends takes the client's tasks with it.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                let _ = self.client.quit().await;
-            });
+            task.0.abort();
         }
     }
 }

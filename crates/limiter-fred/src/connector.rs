@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fred::clients::Client;
 use fred::error::{Error, ErrorKind};
-use fred::interfaces::ClientLike;
 use fred::types::config::{Config, Server, ServerConfig, TcpConfig, UnresponsiveConfig};
 use fred::types::{Builder, Value};
 #[cfg(feature = "tls")]
@@ -107,8 +105,8 @@ impl Driver for Connector {
         let config = self.config_of(target);
         #[cfg(feature = "tls")]
         let config = self.with_trust(config).await?;
-        let connecting = Connecting(Some(self.builder(config).build()?));
-        connecting.connected().await
+        let client = self.builder(config).build()?;
+        Connection::own(client).await
     }
 
     fn command(job: &Job<'_>, with_text: bool) -> Command {
@@ -186,36 +184,8 @@ impl Driver for Connector {
         connection.is_open()
     }
 
-    fn close(connection: Connection) {
-        connection.close();
-    }
-
     fn abort(connection: Connection) {
         connection.abort();
-    }
-}
-
-/// A client that is connecting. Its tasks go on by themselves: given up, it is told to end.
-struct Connecting(Option<Client>);
-
-impl Connecting {
-    async fn connected(mut self) -> Result<Connection, Error> {
-        let Some(client) = &self.0 else {
-            return Err(Connector::lost());
-        };
-        let task = client.init().await?;
-        match self.0.take() {
-            Some(client) => Ok(Connection::new(client, Some(task))),
-            None => Err(Connector::lost()),
-        }
-    }
-}
-
-impl Drop for Connecting {
-    fn drop(&mut self) {
-        if let Some(client) = self.0.take() {
-            Connection::new(client, None).close();
-        }
     }
 }
 

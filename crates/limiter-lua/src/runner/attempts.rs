@@ -63,6 +63,11 @@ impl<E: Clone> Attempts<E> {
         self.under_way = None;
     }
 
+    /// Notes that an attempt succeeded.
+    pub(super) fn note_success(&mut self) {
+        self.failed = None;
+    }
+
     /// Notes what went wrong: in an attempt, or with what an attempt had brought.
     pub(super) fn note_failure(&mut self, error: E) {
         self.failed = Some(error);

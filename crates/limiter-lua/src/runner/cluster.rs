@@ -1,6 +1,8 @@
 //! [`Cluster`]: the nodes of a cluster, and which of them serves a key.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use limiter_core::{Charge, StoreError};
@@ -9,11 +11,11 @@ use tokio::time::timeout;
 
 use super::attempts::Attempts;
 use super::destination::{Destination, NotConnected};
+use super::first_success::first_success;
 use super::link::Link;
 use super::pool::Pool;
-use super::race::first_success;
-use super::slot_map::{SLOTS, SlotRange, Slots, slot_of};
-use super::{Driver, Job, Node, Redirect, Settings};
+use super::slots::{SLOTS, SlotRange, Slots, slot_of};
+use super::{Driver, Failure, Job, Node, Redirect, Settings};
 
 /// The nodes of a cluster, each with connections of its own, and which of them serves a key.
 ///
@@ -28,16 +30,18 @@ struct Shared<D: Driver> {
     settings: Settings,
     seeds: Vec<Node>,
     state: RwLock<State<D>>,
+    renewals: Mutex<Attempts<NotConnected<D::Error>>>,
 }
 
 #[derive(Debug)]
 struct State<D: Driver> {
     members: Vec<Member<D>>,
+    /// Those that no slot was known of when the slots were last asked for. They come back with their attempts to connect.
+    retired: Vec<Member<D>>,
     /// For each slot, which of the members serves it; empty if nothing is known yet.
     owners: Vec<Option<u16>>,
     /// Whether every node that serves slots is known.
     is_complete: bool,
-    renewals: Attempts<NotConnected<D::Error>>,
 }
 
 #[derive(Debug)]
@@ -66,10 +70,11 @@ impl<D: Driver> Cluster<D> {
             seeds,
             state: RwLock::new(State {
                 members: Vec::new(),
+                retired: Vec::new(),
                 owners: Vec::new(),
                 is_complete: false,
-                renewals: Attempts::default(),
             }),
+            renewals: Mutex::default(),
         };
         shared.write().members = shared
             .seeds
@@ -158,7 +163,7 @@ impl<D: Driver> Cluster<D> {
     }
 
     fn begin_renewal(&self) -> Result<watch::Receiver<()>, Option<NotConnected<D::Error>>> {
-        self.0.write().renewals.join(|done| {
+        self.0.renewals().join(|done| {
             let shared = Arc::clone(&self.0);
             tokio::spawn(async move {
                 let renewing = Renewing(&shared);
@@ -193,15 +198,18 @@ struct Renewing<'a, D: Driver>(&'a Shared<D>);
 impl<D: Driver> Renewing<'_, D> {
     fn end(self, found: Result<Slots, NotConnected<D::Error>>) {
         match found {
-            Ok(slots) => self.0.take_over(&slots),
-            Err(error) => self.0.write().renewals.note_failure(error),
+            Ok(slots) => {
+                self.0.take_over(&slots);
+                self.0.renewals().note_success();
+            }
+            Err(error) => self.0.renewals().note_failure(error),
         }
     }
 }
 
 impl<D: Driver> Drop for Renewing<'_, D> {
     fn drop(&mut self) {
-        self.0.write().renewals.end();
+        self.0.renewals().end();
     }
 }
 
@@ -214,6 +222,30 @@ impl<D: Driver> State<D> {
     fn position(&self, node: &Node) -> Option<usize> {
         self.members.iter().position(|member| member.node == *node)
     }
+
+    /// Retires the members that serve no slot and were not named by the user; returns those that had retired before.
+    fn retire_idle(&mut self, seeds: &[Node]) -> Vec<Member<D>> {
+        let mut serves = vec![false; self.members.len()];
+        for owner in self.owners.iter().flatten() {
+            if let Some(serves) = serves.get_mut(usize::from(*owner)) {
+                *serves = true;
+            }
+        }
+        let (mut kept, mut retired, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (member, serves) in self.members.drain(..).zip(serves) {
+            places.push(u16::try_from(kept.len()).ok());
+            if serves || seeds.contains(&member.node) {
+                kept.push(member);
+            } else {
+                retired.push(member);
+            }
+        }
+        for owner in &mut self.owners {
+            *owner = owner.and_then(|nth| places.get(usize::from(nth)).copied().flatten());
+        }
+        self.members = kept;
+        mem::replace(&mut self.retired, retired)
+    }
 }
 
 impl<D: Driver> Shared<D> {
@@ -223,6 +255,10 @@ impl<D: Driver> Shared<D> {
 
     fn write(&self) -> RwLockWriteGuard<'_, State<D>> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn renewals(&self) -> MutexGuard<'_, Attempts<NotConnected<D::Error>>> {
+        self.renewals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a member of a node. Nothing is connected yet.
@@ -248,7 +284,11 @@ impl<D: Driver> Shared<D> {
     /// Returns which of the members a node is, and makes it one if it is none.
     fn member_of(&self, state: &mut State<D>, node: &Node) -> u16 {
         let position = state.position(node).unwrap_or_else(|| {
-            state.members.push(self.member(node));
+            let retired = state.retired.iter().position(|member| member.node == *node);
+            let member = retired.map(|nth| state.retired.swap_remove(nth));
+            state
+                .members
+                .push(member.unwrap_or_else(|| self.member(node)));
             state.members.len() - 1
         });
         // A cluster has at most a thousand nodes.
@@ -278,7 +318,7 @@ impl<D: Driver> Shared<D> {
         let asked = members.into_iter().map(|member| self.ask(member));
         let found = timeout(
             self.settings.connect_timeout,
-            first_success(asked, HEAD_START),
+            first_success(asked, HEAD_START, |_| false),
         );
         match found.await {
             Ok(Ok(slots)) => Ok(slots),
@@ -290,30 +330,41 @@ impl<D: Driver> Shared<D> {
     }
 
     async fn ask(&self, member: Member<D>) -> Result<Slots, NotConnected<D::Error>> {
-        let mut live = member.pool.pick().connected().await?;
+        let link = member.pool.first();
+        let mut live = link.connected().await?;
+        let asked = Asked {
+            link,
+            generation: live.generation(),
+            is_answered: Cell::new(false),
+        };
         let slots = D::command(&Job::bare("CLUSTER").arg(b"SLOTS"), false);
         let reply = D::send(&mut live.connection, slots).await;
-        let reply = D::reply(reply.map_err(NotConnected::Client)?);
+        asked.is_answered.set(true);
+        let reply = reply.map_err(|error| {
+            if !matches!(D::failure(&error), Failure::Reply(_)) {
+                link.give_up(live.generation(), NotConnected::Client(error.clone()));
+            }
+            NotConnected::Client(error)
+        })?;
         let host = Some(member.node.host());
-        match Slots::read(&reply, host, &self.settings.address_map) {
+        match Slots::read(&D::reply(reply), host, &self.settings.address_map) {
             Some(slots) if !slots.ranges.is_empty() => Ok(slots),
             Some(_) => Err(NotConnected::Said(
                 "the node knows of no slots, or of no node that says where it is",
             )),
-            None => Err(NotConnected::Said("the list of slots is not understood")),
+            None => {
+                let why = NotConnected::Said("the list of slots is not understood");
+                link.give_up(live.generation(), why.clone());
+                Err(why)
+            }
         }
     }
 
-    /// Takes over what a node said. Members that are gone are forgotten, but for those that the user named.
+    /// Takes over what a node said. Of slots that it does not mention, what was known stays: it may know less than others.
     fn take_over(&self, slots: &Slots) {
         let mut guard = self.write();
         let state = &mut *guard;
-        let is_named = |node: &Node| {
-            let mut primaries = slots.ranges.iter().map(|range| &range.primary);
-            self.seeds.contains(node) || primaries.any(|primary| primary == node)
-        };
-        state.members.retain(|member| is_named(&member.node));
-        let mut owners = vec![None; usize::from(SLOTS)];
+        state.owners.resize(usize::from(SLOTS), None);
         for SlotRange {
             first,
             last,
@@ -322,11 +373,31 @@ impl<D: Driver> Shared<D> {
         {
             let owner = self.member_of(state, primary);
             let range = usize::from(*first)..=usize::from(*last);
-            if let Some(owned) = owners.get_mut(range) {
+            if let Some(owned) = state.owners.get_mut(range) {
                 owned.fill(Some(owner));
             }
         }
-        state.owners = owners;
         state.is_complete = slots.is_complete;
+        let forgotten = state.retire_idle(&self.seeds);
+        drop(guard);
+        drop(forgotten);
+    }
+}
+
+/// A question to a node that is under way. Nobody may wait for the answer any longer, because another node was faster: that it came
+/// to nothing is noted all the same.
+struct Asked<'a, D: Driver> {
+    link: &'a Link<D>,
+    generation: u64,
+    is_answered: Cell<bool>,
+}
+
+impl<D: Driver> Drop for Asked<'_, D> {
+    fn drop(&mut self) {
+        if self.is_answered.get() {
+            self.link.note_answer();
+        } else {
+            self.link.note_silence(self.generation);
+        }
     }
 }

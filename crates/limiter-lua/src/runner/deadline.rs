@@ -59,6 +59,13 @@ impl<D: Driver> Sent<D> {
         under_way.map(|on| on.link.clone())
     }
 
+    /// Notes that the call, if it is under way, went unanswered.
+    pub(super) fn note_silence(&self) {
+        if let Some(on) = self.lock().as_ref().filter(|on| on.is_under_way) {
+            on.link.note_silence(on.generation);
+        }
+    }
+
     /// Gives up the connection that the call was sent on: its reply was not one to this call.
     pub(super) fn give_up_connection(&self) {
         let on = self.lock().take();

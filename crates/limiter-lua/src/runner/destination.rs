@@ -1,16 +1,17 @@
 //! [`Destination`]: where the connections of a link go.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use limiter_core::{Cause, Charge, StoreError};
-use tokio::net::lookup_host;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::race::first_success;
+use super::first_success::first_success;
 use super::{AddressMap, Driver, Failure, Job, Node, Target};
 use crate::Fault;
 
@@ -20,6 +21,7 @@ pub(super) struct Destination<D: Driver> {
     driver: Arc<D>,
     to: To,
     address_map: AddressMap,
+    resolver: Resolver,
     connect_timeout: Duration,
 }
 
@@ -42,6 +44,7 @@ impl<D: Driver> Destination<D> {
             driver,
             to: To::Local,
             address_map: AddressMap::default(),
+            resolver: Resolver::new(),
             connect_timeout,
         }
     }
@@ -92,7 +95,8 @@ impl<D: Driver> Destination<D> {
 
     /// Connects to a server, at whichever of its addresses answers first.
     async fn server(&self, node: &Node) -> Result<D::Connection, NotConnected<D::Error>> {
-        self.server_at(node, addresses(node).await?).await
+        self.server_at(node, self.resolver.addresses(node).await?)
+            .await
     }
 
     async fn server_at(
@@ -103,20 +107,30 @@ impl<D: Driver> Destination<D> {
         let attempts = addresses
             .into_iter()
             .map(|address| self.answering(Target::Server(node, address)));
-        first_success(attempts, HEAD_START).await.map_err(or_none)
+        first_success(attempts, HEAD_START, NotConnected::is_final)
+            .await
+            .map_err(or_none)
     }
 
     /// Connects, and makes sure that the server is there and takes the connection: a stopped or crowded one lets the kernel accept
     /// it. A reply that refuses something else is left to the calls.
     async fn answering(&self, target: Target<'_>) -> Result<D::Connection, NotConnected<D::Error>> {
-        let connected = self.driver.connect(target).await;
-        let mut connection = Unproven::<D>(Some(connected.map_err(NotConnected::Client)?));
+        let mut connection = self.unproven(target).await?;
         match connection.ask(&Job::bare("PING")).await {
             Err(error) if !is_refused_by_a_sound_server::<D>(&error) => {
-                Err(NotConnected::Client(error))
+                Err(NotConnected::Taken(error))
             }
             _ => connection.take(),
         }
+    }
+
+    async fn unproven(&self, target: Target<'_>) -> Result<Unproven<D>, NotConnected<D::Error>> {
+        let connected = self.driver.connect(target).await;
+        let connected = connected.map_err(|error| match D::failure(&error) {
+            Failure::Reply(_) | Failure::Misconfigured(_) => NotConnected::Taken(error),
+            _ => NotConnected::Client(error),
+        });
+        Ok(Unproven(Some(connected?)))
     }
 
     /// Asks all sentinels side by side, and connects to the first server that one of them names and that is a primary.
@@ -154,9 +168,11 @@ impl<D: Driver> Destination<D> {
         sentinel: &Node,
         master: &str,
     ) -> Result<Node, NotConnected<D::Error>> {
-        let attempts = addresses(sentinel).await?.into_iter();
+        let attempts = self.resolver.addresses(sentinel).await?.into_iter();
         let attempts = attempts.map(|address| self.answer_of(sentinel, address, master));
-        first_success(attempts, HEAD_START).await.map_err(or_none)
+        first_success(attempts, HEAD_START, NotConnected::is_final)
+            .await
+            .map_err(or_none)
     }
 
     async fn answer_of(
@@ -165,14 +181,12 @@ impl<D: Driver> Destination<D> {
         address: SocketAddr,
         master: &str,
     ) -> Result<Node, NotConnected<D::Error>> {
-        let connected = self.driver.connect(Target::Sentinel(sentinel, address));
-        let connected = connected.await.map_err(NotConnected::Client)?;
-        let mut connection = Unproven::<D>(Some(connected));
+        let mut connection = self.unproven(Target::Sentinel(sentinel, address)).await?;
         let where_is = Job::bare("SENTINEL")
             .arg(b"GET-MASTER-ADDR-BY-NAME")
             .arg(master.as_bytes());
         let reply = connection.ask(&where_is).await;
-        let reply = D::reply(reply.map_err(NotConnected::Client)?);
+        let reply = D::reply(reply.map_err(NotConnected::Taken)?);
         let node = match reply.parts() {
             [host, port] => host.text().zip(port.number()),
             _ => {
@@ -190,7 +204,7 @@ impl<D: Driver> Destination<D> {
     async fn primary_at(&self, node: Node) -> Result<D::Connection, NotConnected<D::Error>> {
         let mut connection = Unproven::<D>(Some(self.server(&node).await?));
         let role = connection.ask(&Job::bare("ROLE")).await;
-        let role = D::reply(role.map_err(NotConnected::Client)?);
+        let role = D::reply(role.map_err(NotConnected::Taken)?);
         match role.parts().first().and_then(|role| role.text()) {
             Some("master") => connection.take(),
             _ => Err(NotConnected::Said(
@@ -205,17 +219,28 @@ impl<D: Driver> Destination<D> {
 pub(super) enum NotConnected<E> {
     /// The client said why.
     Client(E),
+    /// A server took the connection, and it was of no use.
+    Taken(E),
     /// The name of the host has no address.
     Name(Arc<std::io::Error>),
     /// Something else.
     Said(&'static str),
 }
 
+impl<E> NotConnected<E> {
+    /// Returns whether there is no use in other addresses of the same name: they are most likely the same server's.
+    const fn is_final(&self) -> bool {
+        matches!(self, Self::Taken(_))
+    }
+}
+
 impl<E: Into<Cause>> NotConnected<E> {
     /// Makes the error of a call that found no connection.
     pub(super) fn into_error<D: Driver<Error = E>>(self) -> StoreError {
         match self {
-            Self::Client(error) => D::failure_to_connect(&error).into_error(error, false),
+            Self::Client(error) | Self::Taken(error) => {
+                D::failure_to_connect(&error).into_error(error, false)
+            }
             Self::Name(error) => StoreError::unavailable(Charge::Impossible, error),
             Self::Said(words) => StoreError::unavailable(Charge::Impossible, words),
         }
@@ -231,13 +256,29 @@ fn is_refused_by_a_sound_server<D: Driver>(error: &D::Error) -> bool {
     matches!(D::failure(error), Failure::Reply(fault) if fault != Fault::Overloaded)
 }
 
-async fn addresses<E>(node: &Node) -> Result<Vec<SocketAddr>, NotConnected<E>> {
-    if let Ok(ip) = node.host().parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, node.port())]);
+/// The look-ups of names, one at a time: the system's own resolver blocks a thread, for long if nobody answers it, and goes on when
+/// nobody waits any longer.
+#[derive(Clone, Debug)]
+struct Resolver(Arc<Semaphore>);
+
+impl Resolver {
+    fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
     }
-    let found = lookup_host((node.host(), node.port())).await;
-    let found = found.map_err(|error| NotConnected::Name(Arc::new(error)))?;
-    Ok(found.collect())
+
+    async fn addresses<E>(&self, node: &Node) -> Result<Vec<SocketAddr>, NotConnected<E>> {
+        if let Ok(ip) = node.host().parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, node.port())]);
+        }
+        let (turn, node) = (Arc::clone(&self.0).acquire_owned().await, node.clone());
+        let looked_up = spawn_blocking(move || {
+            let found = (node.host(), node.port()).to_socket_addrs();
+            drop(turn);
+            found.map(Iterator::collect)
+        });
+        let found = looked_up.await.unwrap_or_else(|error| Err(error.into()));
+        found.map_err(|error| NotConnected::Name(Arc::new(error)))
+    }
 }
 
 /// A connection that may turn out to be of no use: it is ended then, also if nobody waits for that any longer.
@@ -301,9 +342,11 @@ mod tests {
         let error = connect(&[], &[]).await.expect_err("nowhere to go");
         let error = error.into_error::<Tenfold>();
         assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
-        let nobody = addresses::<Lost>(&Node::new("no.such.host.invalid", 1)).await;
+        let resolver = Resolver::new();
+        let nobody = Node::new("no.such.host.invalid", 1);
+        let nobody = resolver.addresses::<Lost>(&nobody).await;
         assert!(matches!(nobody, Err(NotConnected::Name(_))), "{nobody:?}");
-        let known = addresses::<Lost>(&Node::new("::1", 7)).await;
+        let known = resolver.addresses::<Lost>(&Node::new("::1", 7)).await;
         assert_eq!(known.expect("an address")[0].to_string(), "[::1]:7");
     }
 }

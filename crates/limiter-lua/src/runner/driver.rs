@@ -13,7 +13,7 @@ use super::{Failure, Job, Redirect, Reply, Target};
 /// A client is to do nothing by itself: it does not connect again, follows no redirection and sends nothing twice. Which server a call
 /// goes to, when to connect again and what may be sent again is decided here, the same for every client.
 pub trait Driver: Debug + Send + Sync + 'static {
-    /// What jobs are sent on. Its clones are one connection.
+    /// What jobs are sent on. Its clones are one connection, which ends when the last of them is dropped.
     type Connection: Clone + Debug + Send + Sync + 'static;
     /// One command, as the client takes it.
     type Command: Send + 'static;
@@ -86,11 +86,6 @@ pub trait Driver: Debug + Send + Sync + 'static {
     /// call.
     fn is_open(_connection: &Self::Connection) -> bool {
         true
-    }
-
-    /// Ends a connection that was replaced, after the calls that are under way on it; by default, dropping it does.
-    fn close(connection: Self::Connection) {
-        drop(connection);
     }
 
     /// Ends a connection that was given up, at once: calls that are under way on it hear that it was lost.

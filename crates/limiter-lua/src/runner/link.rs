@@ -95,7 +95,8 @@ impl<D: Driver> Live<D> {
                 let sending = D::send_all(connection, commands.collect());
                 let [asked, reply] = <[_; 2]>::try_from(Box::pin(sending).await)
                     .unwrap_or_else(|_| [Err(D::lost()), Err(D::lost())]);
-                asked.and(reply)
+                // A call that ran has run, whatever became of the word before it.
+                reply.or_else(|error| asked.and(Err(error)))
             }
             // What is sent together goes to one node.
             _ if job.goes_alone() || D::is_cluster(connection) => {
@@ -256,8 +257,12 @@ impl<D: Driver> Link<D> {
         }
     }
 
-    /// Notes that a call that was sent went unanswered; after a long silence the connection is given up.
-    pub(super) fn note_silence(&self) {
+    /// Notes that a call that was sent on a connection went unanswered; after a long silence the connection is given up.
+    pub(super) fn note_silence(&self, generation: u64) {
+        if self.0.state().generation != generation {
+            // It was replaced already.
+            return;
+        }
         let now_us = u64::try_from(self.0.born.elapsed().as_micros())
             .unwrap_or(u64::MAX)
             .max(1);
@@ -267,14 +272,8 @@ impl<D: Driver> Link<D> {
         if Duration::from_micros(now_us.saturating_sub(began_us)) < LONGEST_SILENCE {
             return;
         }
-        let live = self.0.state().live.clone();
-        if let Some(live) = live {
-            self.give_up(
-                live.generation,
-                NotConnected::Said("the server has not answered for a while"),
-            );
-            since_us.store(0, Ordering::Relaxed);
-        }
+        let why = NotConnected::Said("the server has not answered for a while");
+        self.give_up(generation, why);
     }
 }
 
@@ -302,12 +301,12 @@ impl<D: Driver> Connecting<'_, D> {
         let mut state = self.0.state();
         match connected {
             Ok(connection) => {
+                self.0.silent_since_us.store(0, Ordering::Relaxed);
+                state.attempts.note_success();
                 state.generation += 1;
                 let (keeps_apart, nth) = (self.0.keeps_apart, state.generation);
-                let replaced = state.live.replace(Live::new(connection, keeps_apart, nth));
-                if let Some(replaced) = replaced {
-                    D::close(replaced.connection);
-                }
+                // One that is replaced ends with the calls that are under way on it.
+                state.live = Some(Live::new(connection, keeps_apart, nth));
             }
             Err(error) => state.attempts.note_failure(error),
         }

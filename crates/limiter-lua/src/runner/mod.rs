@@ -1,6 +1,7 @@
 //! What every client needs around the scripts: connections that are renewed, a deadline for each call, and the one rule of
 //! what may be sent again. An adapter brings its client as a [`Driver`] and gets a [`Runner`].
 
+mod address_map;
 mod attempts;
 mod cluster;
 mod connections;
@@ -9,6 +10,7 @@ mod departure;
 mod destination;
 mod driver;
 mod failure;
+mod first_success;
 mod gather;
 mod job;
 mod link;
@@ -17,7 +19,6 @@ mod node;
 mod owned_job;
 mod pool;
 mod pool_sizing;
-mod race;
 mod reply;
 mod route;
 mod router;
@@ -25,12 +26,14 @@ mod router;
 mod runner;
 mod servers;
 mod settings;
-mod slot_map;
+mod slots;
 mod system_random;
+mod target;
 #[cfg(test)]
 mod tenfold;
 mod waiting;
 
+pub use address_map::AddressMap;
 pub use connections::{Connections, InvalidConnections};
 pub use driver::Driver;
 pub use failure::Failure;
@@ -42,6 +45,7 @@ pub use pool_sizing::PoolSizing;
 pub use reply::Reply;
 pub use route::{Redirect, Route};
 pub use runner::Runner;
-pub use servers::{AddressMap, Servers, Target};
+pub use servers::Servers;
 pub use settings::Settings;
 pub use system_random::SystemRandom;
+pub use target::Target;

@@ -58,6 +58,11 @@ impl<D: Driver> Pool<D> {
             .unwrap_or_else(|| self.get(turn))
     }
 
+    /// Returns the first of the links, for what needs no more than one.
+    pub(super) const fn first(&self) -> &Link<D> {
+        &self.first
+    }
+
     /// Returns whether calls find a connection.
     pub(super) fn is_connected(&self) -> bool {
         self.links().any(|link| link.live_now().is_some())

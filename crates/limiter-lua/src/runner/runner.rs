@@ -16,7 +16,7 @@ use super::failure::settled;
 use super::link::{Link, Live};
 use super::pool::Pool;
 use super::router::Router;
-use super::slot_map::Slots;
+use super::slots::Slots;
 use super::{Driver, Failure, Job, Node, Route, Servers, Settings};
 use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 
@@ -290,9 +290,7 @@ impl<D: Driver> Runner<D> {
     }
 
     fn deadline_passed(&self, sent: &Sent<D>, writes: bool) -> StoreError {
-        if let Some(link) = sent.link() {
-            link.note_silence();
-        }
+        sent.note_silence();
         self.router.note_trouble();
         sent.deadline_passed(self.settings.deadline, writes)
     }

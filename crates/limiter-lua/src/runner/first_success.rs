@@ -8,13 +8,14 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::sleep;
 
 /// Makes attempts until one succeeds: each begins `head_start` after the one before it, or as soon as one has failed. The others are
-/// dropped then.
+/// dropped then. A failure that is final for all of them ends the rest as well.
 ///
 /// # Errors
 /// What the last attempt to fail said, if all of them failed; `None` if there was none.
 pub(super) async fn first_success<T, E, F>(
     attempts: impl IntoIterator<Item = F>,
     head_start: Duration,
+    is_final: impl Fn(&E) -> bool,
 ) -> Result<T, Option<E>>
 where
     F: Future<Output = Result<T, E>>,
@@ -35,6 +36,7 @@ where
         tokio::select! {
             Some(ended) = running.next() => match ended {
                 Ok(success) => return Ok(success),
+                Err(error) if is_final(&error) => return Err(Some(error)),
                 Err(error) => {
                     failed = Some(error);
                     running.extend(waiting.next());
@@ -59,7 +61,8 @@ mod tests {
     }
 
     async fn first_of(attempts: &[Option<Result<u8, u8>>]) -> Result<u8, Option<u8>> {
-        first_success(attempts.iter().copied().map(attempt), HEAD_START).await
+        let attempts = attempts.iter().copied().map(attempt);
+        first_success(attempts, HEAD_START, |error| *error == 9).await
     }
 
     #[tokio::test]
@@ -84,6 +87,13 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_final_failure_ends_the_rest() {
+        let (is_final, succeeds) = (Some(Err(9)), Some(Ok(2)));
+        assert_eq!(first_of(&[is_final, succeeds]).await, Err(Some(9)));
+        assert_eq!(first_of(&[None, is_final, succeeds]).await, Err(Some(9)));
+    }
+
+    #[tokio::test]
     async fn nobody_is_asked_needlessly() {
         let mut asked = 0;
         let attempts = (0..4).map(|nth| {
@@ -91,7 +101,8 @@ mod tests {
             attempt(Some(if nth == 1 { Ok(2) } else { Err(1) }))
         });
         let long = Duration::from_secs(1000);
-        assert_eq!(first_success(attempts, long).await, Ok(2));
+        let found = first_success(attempts, long, |_| false).await;
+        assert_eq!(found, Ok(2));
         // The next is looked at, but not asked.
         assert!(asked <= 3, "{asked} were asked");
     }

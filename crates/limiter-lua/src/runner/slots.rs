@@ -1,4 +1,4 @@
-//! [`SlotRange`]: which node of a cluster serves which slots; and the slot of a key.
+//! [`Slots`]: which node of a cluster serves which slots; and the slot of a key.
 
 use super::{AddressMap, Node, Reply};
 
