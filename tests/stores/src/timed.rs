@@ -12,6 +12,7 @@ use crate::{DEADLINE, Store};
 
 /// What a call may take beyond its deadline.
 const SLACK: Duration = Duration::from_millis(25);
+
 /// Checks that a call ends by `deadline`, or 25 ms later at the latest, and that it never blocks its thread for so long.
 ///
 /// The first is told by the runtime's own timers: a call that is over before a timer of deadline and slack fires was in time. When
@@ -44,23 +45,30 @@ struct ThreadTime {
 }
 
 impl ThreadTime {
+    /// The clock on the wall is read last: what comes between the clocks then is taken for work.
     fn now() -> Self {
+        let (worked, ready) = Self::worked_and_ready();
+        Self {
+            wall: Instant::now(),
+            worked,
+            ready,
+        }
+    }
+
+    fn worked_and_ready() -> (Duration, Duration) {
         let worked = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let worked = Duration::try_from(worked).expect("a time");
         let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
         let ready = stat.split(' ').nth(1).and_then(|ns| ns.parse().ok());
-        Self {
-            wall: Instant::now(),
-            worked,
-            ready: Duration::from_nanos(ready.expect("a number")),
-        }
+        (worked, Duration::from_nanos(ready.expect("a number")))
     }
 
     /// Returns how long the thread has waited since for something other than the processor.
     fn blocked(&self) -> Duration {
-        let now = Self::now();
-        let at_work = (now.worked - self.worked) + (now.ready - self.ready);
-        (now.wall - self.wall).saturating_sub(at_work)
+        // Here it is read first, for the same reason.
+        let passed = self.wall.elapsed();
+        let (worked, ready) = Self::worked_and_ready();
+        passed.saturating_sub((worked - self.worked) + (ready - self.ready))
     }
 }
 

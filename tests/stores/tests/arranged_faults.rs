@@ -178,8 +178,8 @@ async fn stopped_at_start(stage: &Stage, all: Arranged) {
     let gold = bucket(100_000);
     all.server().pause().expect("stops");
     let store = all.store(stage, DEADLINE);
-    all.fails_or_another_answers(&store, &gold, Duration::from_secs(1))
-        .await;
+    let failed = all.fails_or_another_answers(&store, &gold, Duration::from_secs(1));
+    assert!(failed.await > 0, "it was stopped");
     all.server().resume().expect("goes on");
     all.recovers(&store, &gold).await;
 }

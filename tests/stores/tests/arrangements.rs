@@ -139,19 +139,24 @@ async fn slot_migration_under_load(stage: &Stage) {
             let (store, gold, user) = (store.clone(), gold.clone(), user.clone());
             let (stop, decided) = (stop.clone(), decided.clone());
             tokio::spawn(async move {
-                let mut mine = 0;
+                let (mut mine, mut late) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
                     let said = store
                         .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
-                        .await
-                        .expect("a decision");
+                        .await;
+                    let said = match said {
+                        // A crowded machine may answer late; what was not even sent found nobody to send it to.
+                        Err(error) if error.may_have_charged() => {
+                            late += 1;
+                            continue;
+                        }
+                        said => said.expect("a decision"),
+                    };
                     mine += 1;
-                    let remaining = said.plans[0].remaining;
-                    assert_eq!(
-                        remaining,
-                        CAPACITY - mine,
-                        "state was lost or charged twice"
-                    );
+                    let (remaining, exact) = (said.plans[0].remaining, CAPACITY - mine);
+                    let sound = (exact - late..=exact).contains(&remaining);
+                    assert!(sound, "{remaining} left: state was lost or charged twice");
+                    assert!(late * 50 <= mine + 50, "{late} of {mine} calls were late");
                     decided.fetch_add(1, Ordering::Relaxed);
                 }
             })

@@ -120,6 +120,8 @@ async fn cluster_with_one_node_stopped_serves_the_keys_of_the_others(stage: &Sta
         all_are_answered(&store, &users.of_others, &gold, "stopped").await;
         node.resume().expect("goes on");
         recovers_for(&store, &users.of_node[0], &gold, RECOVERY).await;
+        // A node that comes back says for a while that the cluster is down.
+        tokio::task::block_in_place(|| cluster.wait_until_ok()).expect("all is well again");
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use limiter_core::{Cost, Key, Plan};
 use limiter_store_tests::{
-    BlackHole, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients, key, layout,
+    BlackHole, PATIENT, Stage, Store, UNHURRIED, bucket, faults_on_clients, key, layout,
     recovers_for, spend,
 };
 use limiter_testkit::server::RedisCluster;
@@ -96,7 +96,7 @@ async fn nodes_are_reached_where_the_user_says(stage: &Stage) {
 
 async fn slot_that_moved_is_followed_at_once(stage: &Stage) {
     let cluster = stage.cluster();
-    let store = stage.client.store(&cluster.address(), &layout(), DEADLINE);
+    let store = stage.client.store(&cluster.address(), &layout(), UNHURRIED);
     for user in users() {
         recovers_for(&store, &user, &bucket(10), RECOVERY).await;
     }

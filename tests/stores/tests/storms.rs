@@ -11,7 +11,7 @@ use limiter_store_tests::{
     DEADLINE, Stage, Store, bucket, faults_on_clients, key, layout, recovers, spend,
 };
 use limiter_testkit::proxy::{Direction, Ending, FaultProxy, ReplyFault, ReplyRule, Toxic};
-use limiter_testkit::server::RedisServer;
+use limiter_testkit::server::{RedisSentinel, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -24,7 +24,10 @@ faults_on_clients! {
     server_that_closes_on_every_call_is_called_on_twice_a_second
     server_that_resets_on_every_call_is_called_on_twice_a_second
     server_that_never_answers_is_called_on_twice_a_second
-    server_that_wants_a_password_is_called_on_twice_a_second
+    server_that_refuses_the_password_is_called_on_twice_a_second
+    server_by_name_is_called_on_twice_a_second
+    demoted_server_behind_sentinels_is_called_on_twice_a_second
+    node_of_a_cluster_is_called_on_twice_a_second
 }
 
 /// Makes stores with one and with several connections.
@@ -59,7 +62,9 @@ async fn under_load(store: &Store, plan: &Plan) -> u64 {
     began.elapsed().as_secs() + 1
 }
 
+/// Checks how often a store has connected; that it has at all shows that there was something to count.
 fn check(connected: u64, seconds: u64, connections: u64) {
+    assert!(connected > 0, "nothing was tried");
     let most = MOST_A_SECOND * seconds * connections;
     assert!(
         connected <= most,
@@ -133,12 +138,85 @@ async fn server_that_never_answers_is_called_on_twice_a_second(stage: &Stage) {
     }
 }
 
-async fn server_that_wants_a_password_is_called_on_twice_a_second(stage: &Stage) {
+async fn server_that_refuses_the_password_is_called_on_twice_a_second(stage: &Stage) {
     let server = stage.start(stage.builder().with_password("secret"));
-    let address = format!("redis://{}", server.addr());
+    let address = format!("redis://:wrong@{}", server.addr());
     for (store, connections) in stores(stage, &address) {
         let before = received(&server);
         let seconds = under_load(&store, &bucket(10)).await;
         check(received(&server) - before, seconds, connections);
+    }
+}
+
+async fn server_by_name_is_called_on_twice_a_second(stage: &Stage) {
+    let server = stage.start(stage.builder().with_password("secret"));
+    let address = format!("redis://:wrong@localhost:{}", server.port());
+    for (store, connections) in stores(stage, &address) {
+        let before = received(&server);
+        let seconds = under_load(&store, &bucket(10)).await;
+        check(received(&server) - before, seconds, connections);
+    }
+}
+
+/// The sentinels name a server that says that it is a replica: they learn late of what they did not do themselves.
+async fn demoted_server_behind_sentinels_is_called_on_twice_a_second(stage: &Stage) {
+    let group = stage.watch(RedisSentinel::start(stage.flavour).expect("sentinels"));
+    let gold = bucket(100_000);
+    let [primary, _] = group.data_nodes();
+    for (store, connections) in stores(stage, &group.address()) {
+        recovers(&store, &gold, RECOVERY).await;
+        for sentinel in group.sentinels() {
+            sentinel.pause().expect("stops");
+        }
+        primary.demote().expect("demoted");
+        let before = received(primary);
+        for sentinel in group.sentinels() {
+            sentinel.resume().expect("goes on");
+        }
+        let seconds = under_load(&store, &gold).await;
+        // Three sentinels and a replica connect to it as well when they find it demoted.
+        let others = 16;
+        check(
+            (received(primary) - before).saturating_sub(others).max(1),
+            seconds,
+            connections,
+        );
+        primary.promote().expect("promoted");
+        tokio::task::block_in_place(|| group.wait_until_ok()).expect("all is well again");
+        recovers(&store, &gold, RECOVERY * 4).await;
+    }
+}
+
+/// Every node closes on every call: neither calls nor the search for the slots dial them more often.
+async fn node_of_a_cluster_is_called_on_twice_a_second(stage: &Stage) {
+    let cluster = stage.cluster();
+    let mut proxies = Vec::new();
+    for node in cluster.nodes() {
+        proxies.push(FaultProxy::start(node.addr()).await.expect("a proxy"));
+    }
+    let ports: Vec<_> = proxies.iter().map(|proxy| proxy.addr().port()).collect();
+    cluster.announce_ports(&ports).expect("announced");
+    let hosts: Vec<_> = ports
+        .iter()
+        .map(|port| format!("127.0.0.1:{port}"))
+        .collect();
+    let address = format!("redis+cluster://{}", hosts.join(","));
+    let gold = bucket(100_000);
+    for (store, connections) in stores(stage, &address) {
+        recovers(&store, &gold, RECOVERY).await;
+        let counts = || proxies.iter().map(|proxy| proxy.counts().connections);
+        let before: Vec<_> = counts().collect();
+        for proxy in &proxies {
+            for command in ["EVALSHA", "EVAL", "CLUSTER"] {
+                let lost = ReplyRule::next(u32::MAX, ReplyFault::Lost(Ending::Close));
+                proxy.add_rule(lost.to_command(command));
+            }
+        }
+        let seconds = under_load(&store, &gold).await;
+        for (after, before) in counts().zip(before) {
+            check(after - before, seconds, connections);
+        }
+        proxies.iter().for_each(FaultProxy::heal);
+        recovers(&store, &gold, RECOVERY).await;
     }
 }
