@@ -161,6 +161,10 @@ const CASES: &[Case] = &[
     ("fwd", PROXY, &[(FWD, b"for=203.0.113.9, for=unknown, for=10.0.0.2")], "10.0.0.2"),
     ("fwd", PROXY, &[(FWD, b"for=203.0.113.9, for=_x, for=10.0.0.2")], "10.0.0.2"),
     ("fwd", PROXY, &[(FWD, b"for=203.0.113.9;for=198.51.100.7")], PROXY),
+    // What a client wrote, and a proxy quotes.
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9;host=\"x\\\",for=6.6.6.6;y=\\\"\"")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9;host=\"a\\\"b\"")], "203.0.113.9"),
+    ("fwd", PROXY, &[(FWD, b"for=203.0.113.9;host=\"caf\xe9\"")], "203.0.113.9"),
     ("fwd", PROXY, &[(FWD, b"by=203.0.113.9")], PROXY),
     ("fwd", PROXY, &[(FWD, b"for=203.0.113.9, proto=https")], PROXY),
     // A header with one address.
