@@ -294,20 +294,31 @@ fn store_that_comes_and_goes_does_not_flood_the_log() {
     assert!((1..=10).contains(&again.len()), "{lines:?}");
 }
 
-/// As many causes as a store can make up are not as many lines kept in memory.
+/// Callers may be able to make causes up, such as plans that do not exist.
 #[test]
-fn causes_are_forgotten_when_there_are_many() {
+fn many_causes_do_not_flood_the_log() {
     let log = CapturedLog::start();
     let clock = ManualClock::new();
     let throttle = limiter_core::LogThrottle::with_clock(Arc::new(clock.clone()));
-    for nth in 0..1000 {
-        clock.advance(Duration::from_micros(1));
-        throttle.error(&format!("cause {nth}"), || format!("line {nth}"));
-    }
-    throttle.error("cause 999", || "again".to_owned());
-    assert_eq!(log.lines().len(), 1000);
+    let come_up = |from: u32| {
+        for nth in from..from + 1000 {
+            clock.advance(Duration::from_micros(1));
+            throttle.error(&format!("cause {nth}"), || format!("line {nth}"));
+        }
+    };
+    come_up(0);
+    assert_eq!(log.lines().len(), 33, "32 causes, and one line for others");
+    throttle.error("cause 31", || "a cause that is known".to_owned());
+    throttle.error("cause 999", || "one of the others".to_owned());
+    assert_eq!(log.lines().len(), 33);
+    clock.advance(minutes(1));
+    come_up(1000);
+    let lines = log.lines();
+    assert_eq!(lines.len(), 66, "those of a minute ago are forgotten");
+    let unlogged = lines.iter().filter(|line| line.contains("more since"));
+    assert_eq!(unlogged.count(), 0, "{lines:?}");
     assert!(
-        format!("{throttle:?}").contains("causes: 32"),
+        format!("{throttle:?}").contains("causes: 33"),
         "{throttle:?}"
     );
 }

@@ -33,7 +33,7 @@ pub struct FailureLog {
 }
 
 /// A time in which the store failed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spell {
     began: Timestamp,
     last: Timestamp,
@@ -120,22 +120,24 @@ impl FailureLog {
     #[cold]
     fn settle(&self) {
         let now = self.throttle.now();
-        // Who answers many callers at once has them not wait for each other here: one of the next ones looks.
-        let Ok(mut spell) = self.spell.try_lock() else {
-            return;
-        };
-        let Some(ended) = *spell else { return };
-        if now.since(ended.last) < SETTLED {
-            return;
-        }
+        let Some(ended) = self.ended(now) else { return };
+        // Whoever writes the line has nobody wait, and may meet a failure of this very store: no lock is held.
         let logged = self.throttle.info("answers again", || {
             let (time, failures) = (ended.last.since(ended.began), ended.failures);
             format!("store answers again, after {failures} failures in {time:.1?}")
         });
-        if logged {
+        let mut spell = self.spell();
+        if logged && *spell == Some(ended) {
             *spell = None;
             self.failing.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the time in which the store failed, if it is over.
+    fn ended(&self, now: Timestamp) -> Option<Spell> {
+        // Who answers many callers at once has them not wait for each other here: one of the next ones looks.
+        let spell = (*self.spell.try_lock().ok()?)?;
+        (now.since(spell.last) >= SETTLED).then_some(spell)
     }
 
     fn spell(&self) -> MutexGuard<'_, Option<Spell>> {

@@ -33,8 +33,10 @@ struct Cause {
     unlogged: u64,
 }
 
-/// The most causes that are told apart. Beyond it the one that was logged longest ago is forgotten.
+/// The most causes that are told apart within a minute: what comes up beyond them counts as one cause, so that nobody who can make
+/// causes up floods the log.
 const MAX_CAUSES: usize = 32;
+const OTHERS: &str = "others";
 
 impl LogThrottle {
     /// How long a cause is not logged again.
@@ -79,6 +81,7 @@ impl LogThrottle {
     fn admit(&self, name: &str) -> Option<u64> {
         let now = self.clock.now();
         let mut causes = self.causes();
+        let name = name_of(&mut causes, name, now);
         if let Some(cause) = causes.iter_mut().find(|cause| cause.name == name) {
             // A clock that stepped back must not keep a cause silent for longer than it was meant to be.
             cause.logged = cause.logged.min(now);
@@ -88,9 +91,6 @@ impl LogThrottle {
             }
             cause.logged = now;
             return Some(std::mem::take(&mut cause.unlogged));
-        }
-        if causes.len() >= MAX_CAUSES {
-            forget_oldest(&mut causes);
         }
         causes.push(Cause {
             name: name.to_owned(),
@@ -105,10 +105,16 @@ impl LogThrottle {
     }
 }
 
-fn forget_oldest(causes: &mut Vec<Cause>) {
-    let places = causes.iter().enumerate();
-    if let Some((oldest, _)) = places.min_by_key(|(_, cause)| cause.logged) {
-        causes.swap_remove(oldest);
+/// Returns the name that a cause is known by. Where there is no room for another one, those go that were logged long ago.
+fn name_of<'a>(causes: &mut Vec<Cause>, name: &'a str, now: Timestamp) -> &'a str {
+    if causes.len() < MAX_CAUSES || causes.iter().any(|cause| cause.name == name) {
+        return name;
+    }
+    causes.retain(|cause| now.since(cause.logged) < LogThrottle::INTERVAL);
+    if causes.len() < MAX_CAUSES {
+        name
+    } else {
+        OTHERS
     }
 }
 
