@@ -99,6 +99,7 @@ impl Fault {
     /// Makes the error of a call that ends with this reply; `cause` is what the client said.
     #[must_use]
     pub fn into_error(self, cause: impl Into<Cause>) -> StoreError {
+        let cause = without_arguments(cause.into());
         match self {
             Self::NoScript | Self::Moved | Self::Ask | Self::NotNow | Self::Demoted => {
                 StoreError::unavailable(Charge::Impossible, cause)
@@ -114,6 +115,15 @@ impl Fault {
             }
             Self::Unknown => StoreError::unavailable(Charge::Possible, cause),
         }
+    }
+}
+
+/// Takes out of what a server said the arguments of the command that it does not know: one of them is the name of a key.
+fn without_arguments(cause: Cause) -> Cause {
+    let said = cause.to_string();
+    match said.split_once(", with args beginning with") {
+        Some((said, _)) => said.into(),
+        None => cause,
     }
 }
 
@@ -233,6 +243,17 @@ mod tests {
         }
         assert_eq!(Fault::of("LIMITERPART", ""), Fault::Unknown);
         assert_eq!(Fault::of("LIMITERPART", "NOSCRIPT none"), Fault::Unknown);
+    }
+
+    #[test]
+    fn what_a_server_repeats_of_a_call_is_left_out() {
+        let said =
+            "ERR unknown command 'EVALSHA', with args beginning with: 'f00' '1' 'rl:1:{ann}'";
+        for fault in [Fault::of("ERR", &said[4..]), Fault::Unknown] {
+            let error = fault.into_error(said);
+            let told = format!("{error:?}");
+            assert!(told.contains("EVALSHA") && !told.contains("ann"), "{told}");
+        }
     }
 
     #[test]

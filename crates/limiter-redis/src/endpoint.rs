@@ -189,6 +189,10 @@ fn infos<U: AsRef<str>>(
 }
 
 fn info(url: &str) -> Result<ConnectionInfo, InvalidEndpoint> {
+    // redis-rs takes a sign for a part of the number.
+    if let Err(problem @ InvalidAddress::Database) = Address::read(url) {
+        return Err(problem.into());
+    }
     url.into_connection_info().map_err(InvalidEndpoint::Url)
 }
 
@@ -278,6 +282,24 @@ mod tests {
             ),
         ] {
             assert_eq!(format!("{:?}", text.parse::<Endpoint>().unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn a_database_is_digits_alone() {
+        for url in ["redis://a:1/+2", "redis://a:1/-2"] {
+            let refused = [
+                Endpoint::standalone(url),
+                Endpoint::sentinel(["redis://a:1"], "main", url),
+                Endpoint::cluster([url]),
+            ];
+            for refused in refused {
+                let why = refused.expect_err("a sign");
+                assert!(
+                    matches!(why, InvalidEndpoint::Address(InvalidAddress::Database)),
+                    "{why:?}"
+                );
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ pub use job::Job;
 pub use node::Node;
 pub use pool_sizing::PoolSizing;
 pub use reply::Reply;
+#[cfg(feature = "sessions")]
+pub(crate) use reply::digits;
 pub use route::{Redirect, Route};
 pub use runner::Runner;
 pub use servers::Servers;

@@ -34,12 +34,12 @@ impl Reply {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// Returns the number, be it written as text.
+    /// Returns the number, be it written as text: digits alone.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         match self {
             Self::Int(number) => u64::try_from(*number).ok(),
-            _ => self.text()?.parse().ok(),
+            _ => digits(self.text()?),
         }
     }
 
@@ -50,5 +50,26 @@ impl Reply {
             Self::List(parts) => parts,
             _ => &[],
         }
+    }
+}
+
+/// Reads a number of digits alone; what the standard library reads may have a sign.
+pub(crate) fn digits(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_digits_alone() {
+        let number = |text: &str| Reply::Bytes(text.into()).number();
+        assert_eq!(number("7000"), Some(7000));
+        for text in ["+7000", "-1", "", "7 ", "18446744073709551616"] {
+            assert_eq!(number(text), None, "{text:?}");
+        }
+        assert_eq!(Reply::Int(-1).number(), None);
     }
 }

@@ -1,5 +1,7 @@
 //! [`ServerInfo`]: what `INFO` tells of a server.
 
+use crate::runner::digits;
+
 /// What `INFO` tells of a server, as far as a report needs it.
 ///
 /// # Examples
@@ -27,7 +29,7 @@ impl ServerInfo {
         let value = |name: &str| {
             let mut fields = text.lines().filter_map(|line| line.split_once(':'));
             let (_, value) = fields.find(|(field, _)| *field == name)?;
-            value.trim().parse().ok()
+            digits(value.trim())
         };
         Self {
             memory_bytes: value("used_memory").unwrap_or(0),
