@@ -4,13 +4,14 @@ use limiter_core::LogThrottle;
 
 use crate::{Rejection, RejectionReason};
 
-/// Tells the operator of a layer that is set up wrongly: each mistake at most once a minute, lest callers flood the log.
+/// Tells the operator of a layer that is set up wrongly: each mistake at most once a minute, lest callers flood the log. A store that is
+/// set up wrongly is told by the limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints(LogThrottle);
 
 impl Complaints {
     pub(crate) fn about(&self, rejection: &Rejection) {
-        if rejection.reason() == RejectionReason::Misconfigured {
+        if rejection.reason() == RejectionReason::Misconfigured && !rejection.is_of_store() {
             let what = rejection.advice().unwrap_or(rejection.detail());
             self.0.error(what, || rejection.to_string());
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use limiter_core::{CheckError, Key, KeyResolver, RateLimiter, StoreError};
+use limiter_core::{CheckError, KeyResolver, RateLimiter};
 use tower_layer::Layer;
 
 use crate::rate_limit::{CheckedLimit, InvalidRateLimit};
@@ -88,9 +88,9 @@ impl RateLimitLayer {
         })
     }
 
-    /// Asks the limiter, and it the store, for each limit of this layer, without spending: finds unknown plans, costs that a plan can
-    /// never admit, and a store that is set up wrongly, when the service starts and not at the first request. A store that is away is
-    /// no mistake of the layer; the limiter logs that.
+    /// Asks the limiter, and it the store, for each limit of this layer, as [`limiter_core::verify`] does: finds unknown plans, costs
+    /// that a plan can never admit, and a store that is set up wrongly, when the service starts and not at the first request. A store
+    /// that is away is no mistake of the layer; the limiter logs that.
     ///
     /// The limits are those of the layer, of its table of routes, and of all layers and services
     /// that [`for_route`](Self::for_route) made of it, of its clones and of each other, as long as
@@ -102,24 +102,14 @@ impl RateLimitLayer {
     /// know the password, grants too little or holds what this version does not understand.
     ///
     /// # Cancel safety
-    /// A dropped call changes nothing: it only looks.
+    /// A dropped call may leave what nobody has spent, until it expires.
     pub async fn verify(&self) -> Result<(), CheckError> {
-        let Ok(nobody) = Key::new("verify") else {
-            return Ok(());
-        };
         for limit in self.settings.limits() {
-            let limiter = &self.settings.limiter;
-            match limiter.peek(&nobody, &limit.plans, limit.cost).await {
-                Err(CheckError::Store(error)) if !is_misconfigured(&error) => {}
-                answer => drop(answer?),
-            }
+            let limiter = self.settings.limiter.as_ref();
+            limiter_core::verify(limiter, &limit.plans, limit.cost).await?;
         }
         Ok(())
     }
-}
-
-const fn is_misconfigured(error: &StoreError) -> bool {
-    matches!(error, StoreError::Misconfigured { .. })
 }
 
 impl<S> Layer<S> for RateLimitLayer {

@@ -41,7 +41,7 @@ impl Challenge {
         })
     }
 
-    /// Asks for a bearer token (RFC 6750).
+    /// Asks for a bearer token, as RFC 6750 names it. That one wants a `realm` beside it, which the user knows.
     #[must_use]
     pub fn bearer() -> Self {
         Self {

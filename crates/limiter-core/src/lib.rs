@@ -28,6 +28,7 @@ mod resolvers;
 mod store_error;
 mod timestamp;
 mod verdict;
+mod verify;
 
 pub use abuse::{
     AbuseDecision, AbuseFailurePolicy, AbuseGuard, AbuseOutcome, AbusePolicy, AbusePolicyBuilder,
@@ -69,3 +70,4 @@ pub use resolvers::{CompositeKeyResolver, HeaderKeyResolver, PrincipalKeyResolve
 pub use store_error::{Cause, Charge, StoreError};
 pub use timestamp::{InvalidTimestamp, Timestamp};
 pub use verdict::{PlanVerdict, Source, Verdict};
+pub use verify::verify;

@@ -65,6 +65,8 @@ struct Inner {
     detail: String,
     /// For the operator alone.
     advice: Option<String>,
+    /// Whether it is the store that is set up wrongly.
+    of_store: bool,
     decision: Option<Decision>,
     refusal: Option<(Refusal, PlanName)>,
     /// What a caller without a key may send.
@@ -104,6 +106,7 @@ impl Rejection {
             status,
             detail: detail.into(),
             advice: None,
+            of_store: false,
             decision: None,
             refusal: None,
             challenges: Vec::new(),
@@ -137,7 +140,9 @@ impl Rejection {
     pub(crate) fn by_error(error: &CheckError) -> Self {
         match error {
             CheckError::Store(error @ StoreError::Misconfigured { .. }) => {
-                Self::misconfigured(&error.to_string())
+                let mut rejection = Self::misconfigured(&error.to_string());
+                rejection.0.of_store = true;
+                rejection
             }
             CheckError::Store(_) => Self::new(
                 RejectionReason::StoreUnavailable,
@@ -180,6 +185,7 @@ impl Rejection {
             ),
         };
         let mut rejection = Self::new(reason, status, refusal.message());
+        rejection.0.of_store = reason == RejectionReason::Misconfigured;
         rejection.0.refusal = Some((refusal, policy));
         rejection
     }
@@ -240,6 +246,11 @@ impl Rejection {
         self.0.hook = hook.cloned();
         self.0.grpc = grpc;
         self
+    }
+
+    /// Returns whether it is the store that is set up wrongly.
+    pub(crate) fn is_of_store(&self) -> bool {
+        self.0.of_store
     }
 
     /// Returns why the request is turned away.

