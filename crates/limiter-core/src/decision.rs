@@ -182,6 +182,9 @@ impl Decision {
 
     #[cold]
     fn denied(chain: impl Chain, verdict: &Verdict) -> Self {
+        if verdict.source == Source::FailClosed {
+            return Self::without_store(Outcome::Unavailable, Source::FailClosed);
+        }
         let reason = reason_of_denial(chain.plans(), verdict);
         Self {
             outcome: denial(chain.plans(), verdict),

@@ -209,7 +209,7 @@ impl DefaultRateLimiter {
             FailurePolicy::FailOpen => let_pass(),
             FailurePolicy::FailClosed => turned_away(),
             FailurePolicy::Fallback(local) => {
-                let shares = local.shares(chain.plans());
+                let shares = local.shares(chain.plans(), cost);
                 match local.try_acquire(key, &shares, cost).await {
                     Ok(verdict) => {
                         Decision::from_verdict(chain, &verdict).charged_to(key, cost, true)
@@ -242,7 +242,7 @@ impl DefaultRateLimiter {
         }
     }
 
-    /// Tells of a local store that failed as well. That a request costs more than this node's share is no failure.
+    /// Tells of a local store that failed as well. A call that it refuses to look at is no failure.
     fn local_failed(&self, error: &StoreError) {
         if !matches!(error, StoreError::Request(_)) {
             self.log.local_failed(error);

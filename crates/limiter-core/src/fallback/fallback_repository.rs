@@ -8,7 +8,7 @@ use super::shares::Shares;
 use super::{Share, ShareTooSmall};
 use crate::{
     Cost, FailureLog, Key, NoObserver, Observer, Plan, RateLimiterRepository, Refund, Source,
-    StoreError, Verdict,
+    StoreError, Verdict, check_request,
 };
 
 /// A local store, and this node's share of each limit: what stands in while the shared store is away.
@@ -38,7 +38,8 @@ pub struct LocalStore {
 impl LocalStore {
     /// Lets `store`, which must not depend on the shared one, grant `share` of each limit.
     ///
-    /// A plan of which the share is too small is denied while the shared store is away: [`for_plans`](Self::for_plans) tells.
+    /// A plan of which the share is too small, or below the cost of the request, denies while the shared
+    /// store is away: [`for_plans`](Self::for_plans) tells of the former.
     #[must_use]
     pub fn new(store: Arc<dyn RateLimiterRepository>, share: Share) -> Self {
         Self { store, share }
@@ -71,9 +72,9 @@ impl LocalStore {
         Ok(Self::new(store, share))
     }
 
-    /// Returns this node's share of each of `plans`.
-    pub(crate) fn shares(&self, plans: &[Plan]) -> Shares {
-        Shares::new(self.share, plans)
+    /// Returns this node's share of each of `plans`, for a request of `cost`.
+    pub(crate) fn shares(&self, plans: &[Plan], cost: Cost) -> Shares {
+        Shares::new(self.share, plans, cost)
     }
 
     /// Decides by the local store alone; `shares` are the plans as [`LocalStore::shares`] gives them.
@@ -85,10 +86,7 @@ impl LocalStore {
     ) -> Result<Verdict, StoreError> {
         let verdict = match shares.granting() {
             [] => Verdict::of_none(),
-            granting if shares.deny() => {
-                let standing = self.store.peek(key, granting, cost).await;
-                standing.unwrap_or_else(|_| Verdict::denied_by_all(granting.len()))
-            }
+            granting if shares.deny() => self.store.peek(key, granting, cost).await?,
             granting => self.store.try_acquire(key, granting, cost).await?,
         };
         Ok(by_fallback(shares.complete(verdict)))
@@ -103,13 +101,16 @@ impl LocalStore {
     }
 
     /// Gives back what the local store charged, under this node's share of each of `plans`.
+    ///
+    /// A share that was below the charge was not charged, and says so: it gets nothing back. The
+    /// standings are those for a request of one unit, so that no other share is left out.
     pub(crate) async fn refund(
         &self,
         key: &Key,
         plans: &[Plan],
         refund: &Refund,
     ) -> Result<Verdict, StoreError> {
-        let shares = self.shares(plans);
+        let shares = self.shares(plans, Cost::ONE);
         let verdict = match shares.granting() {
             [] => Verdict::of_none(),
             granting => {
@@ -133,9 +134,17 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 /// A shared store that is [misconfigured](StoreError::Misconfigured) is none of these: its error is passed on. A failure that the
 /// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says.
 ///
-/// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
-/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`]. A plan of which the share is too
-/// small ([`ShareTooSmall`]) is denied. A refund goes to the store that charged, whether the other one can be reached or not.
+/// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A
+/// refund goes to the store that charged, whether the other one can be reached or not.
+///
+/// | while the shared store is away, overloaded or full | verdict |
+/// |---|---|
+/// | the local store decides | its own, which says [`Source::Fallback`] |
+/// | a plan's share is too small ([`ShareTooSmall`]), or below the cost | the plan denies, unless it is in shadow |
+/// | the local store fails, too | turned away, which says [`Source::FailClosed`]; a `peek` gets the shared store's error |
+///
+/// So a limiter around it never lets a request pass that the local store has not admitted, whatever
+/// its failure policy.
 ///
 /// # Cancel safety
 /// As the port says, in each of the two stores. A dropped `reset` may have reset the local one alone.
@@ -184,25 +193,59 @@ impl FallbackRepository {
         self
     }
 
-    /// Keeps the shared store's error unless the local store has an answer.
-    fn instead_of(
+    /// Asks the local store instead of the shared one, which failed with `error`.
+    async fn stand_in(
         &self,
-        error: StoreError,
-        local: Result<Verdict, StoreError>,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+        error: &StoreError,
     ) -> Result<Verdict, StoreError> {
-        self.log.failed(&error, CONSEQUENCE);
-        match local {
+        check_request(plans, Some(cost))?;
+        self.failed(error);
+        self.observer.store_failed(error);
+        let shares = self.local.shares(plans, cost);
+        match self.local.try_acquire(key, &shares, cost).await {
+            Ok(verdict) => Ok(verdict),
+            Err(local) => {
+                self.local_failed(&local);
+                Ok(Verdict::turned_away(plans.len()))
+            }
+        }
+    }
+
+    /// Looks at the local store instead of the shared one, which failed with `error`.
+    async fn look_instead(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+        error: StoreError,
+    ) -> Result<Verdict, StoreError> {
+        check_request(plans, Some(cost))?;
+        self.failed(&error);
+        let shares = self.local.shares(plans, cost);
+        match self.local.peek(key, &shares, cost).await {
             Ok(verdict) => {
                 self.observer.store_failed(&error);
                 Ok(verdict)
             }
             Err(local) => {
-                if !matches!(local, StoreError::Request(_)) {
-                    self.log.local_failed(&local);
-                    self.observer.store_failed(&local);
-                }
+                self.local_failed(&local);
                 Err(error)
             }
+        }
+    }
+
+    fn failed(&self, error: &StoreError) {
+        self.log.failed(error, CONSEQUENCE);
+    }
+
+    /// Tells of a local store that failed. A call that it refuses to look at is no failure.
+    fn local_failed(&self, error: &StoreError) {
+        if !matches!(error, StoreError::Request(_)) {
+            self.log.local_failed(error);
+            self.observer.store_failed(error);
         }
     }
 
@@ -232,11 +275,7 @@ impl RateLimiterRepository for FallbackRepository {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         match self.shared.try_acquire(key, plans, cost).await {
-            Err(error) if is_answered_for(&error) => {
-                let shares = self.local.shares(plans);
-                let local = self.local.try_acquire(key, &shares, cost).await;
-                self.instead_of(error, local)
-            }
+            Err(error) if is_answered_for(&error) => self.stand_in(key, plans, cost, &error).await,
             answer => self.told(answer),
         }
     }
@@ -244,9 +283,7 @@ impl RateLimiterRepository for FallbackRepository {
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         match self.shared.peek(key, plans, cost).await {
             Err(error) if is_answered_for(&error) => {
-                let shares = self.local.shares(plans);
-                let local = self.local.peek(key, &shares, cost).await;
-                self.instead_of(error, local)
+                self.look_instead(key, plans, cost, error).await
             }
             answer => self.told(answer),
         }
