@@ -484,3 +484,47 @@ fn decorator_that_stands_in_is_not_silent() {
         StoreError::Misconfigured { .. }
     ));
 }
+
+/// A share below one unit in 366 days, and one below the cost of a request: each denies, by the policy and
+/// by the decorator, and says so once. What is in shadow denies nobody.
+#[test]
+fn share_that_denies_is_logged_once_with_its_plan() {
+    let plans = [
+        Plan::new("gold", "10/min").unwrap(),
+        Plan::new("yearly", "5/366d").unwrap(),
+        Plan::new("trial", "5/366d").unwrap().in_shadow(),
+    ];
+    let registry = || Arc::new(InMemoryPlanRegistry::new(plans.clone()).unwrap());
+    let local = || LocalStore::new(Arc::new(ModelStore::new()), Share::of_nodes(8).unwrap());
+    let by_policy = DefaultRateLimiter::new(registry(), Store::failing(away))
+        .with_failure_policy(FailurePolicy::Fallback(local()));
+    let decorated = FallbackRepository::new(Store::failing(away), local());
+    let by_decorator = DefaultRateLimiter::new(registry(), Arc::new(decorated));
+    for limiter in [by_policy, by_decorator] {
+        let log = CapturedLog::start();
+        let deny = |plans: &[&str], units: u32| {
+            let names = plans.iter().map(|it| PlanName::new(it).unwrap());
+            let (key, names) = (Key::new("ann").unwrap(), names.collect::<Vec<_>>());
+            for _ in 0..10 {
+                let decision = block_on(limiter.check(&key, &names, Cost::new(units).unwrap()));
+                assert_eq!(decision.unwrap().source(), Source::Fallback);
+            }
+            log.lines().last().cloned().unwrap()
+        };
+        deny(&["trial"], 1);
+        assert_eq!(
+            log.lines().len(),
+            1,
+            "that the shared store is away: {:?}",
+            log.lines()
+        );
+        let line = deny(&["yearly", "trial"], 1);
+        let told = "100 % of plan yearly over 8 nodes is less than one unit in 366 days for each";
+        assert!(line.contains(told) && line.contains("denied"), "{line}");
+        assert_eq!(log.lines().len(), 2, "{:?}", log.lines());
+        let line = deny(&["gold", "trial"], 3);
+        let told = "cost 3 is more than this node's share of plan gold, which is 2";
+        assert!(line.contains(told) && line.contains("denied"), "{line}");
+        assert_eq!(log.lines().len(), 3, "{:?}", log.lines());
+    }
+}

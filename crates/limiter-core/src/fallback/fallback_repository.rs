@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use super::shares::Shares;
 use super::{Share, ShareTooSmall};
 use crate::{
-    Cost, FailureLog, Key, NoObserver, Observer, Plan, RateLimiterRepository, Refund, Source,
-    StoreError, Verdict, check_request,
+    Cost, FailureLog, Key, LogThrottle, NoObserver, Observer, Plan, RateLimiterRepository, Refund,
+    Source, StoreError, Verdict, check_request,
 };
 
 /// A local store, and this node's share of each limit: what stands in while the shared store is away.
@@ -33,19 +33,27 @@ use crate::{
 pub struct LocalStore {
     store: Arc<dyn RateLimiterRepository>,
     share: Share,
+    log: Arc<LogThrottle>,
 }
 
 impl LocalStore {
     /// Lets `store`, which must not depend on the shared one, grant `share` of each limit.
     ///
     /// A plan of which the share is too small, or below the cost of the request, denies while the shared
-    /// store is away: [`for_plans`](Self::for_plans) tells of the former.
+    /// store is away. That is logged when it first happens, and then at most once a minute for each
+    /// plan. [`for_plans`](Self::for_plans) tells of shares that are too small when the service starts.
     #[must_use]
     pub fn new(store: Arc<dyn RateLimiterRepository>, share: Share) -> Self {
-        Self { store, share }
+        Self {
+            store,
+            share,
+            log: Arc::default(),
+        }
     }
 
     /// Does as [`new`](Self::new), for plans that are known: each of them has a share that admits.
+    ///
+    /// What replaces them later is not checked here. A share of it that denies is logged when it does.
     ///
     /// # Errors
     /// [`ShareTooSmall`] names the first of `plans` of which the share is less than one unit in 366 days.
@@ -84,9 +92,13 @@ impl LocalStore {
         shares: &Shares,
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
+        let denies = shares.deny();
+        if denies {
+            shares.log_denials(&self.log);
+        }
         let verdict = match shares.granting() {
             [] => Verdict::of_none(),
-            granting if shares.deny() => self.store.peek(key, granting, cost).await?,
+            granting if denies => self.store.peek(key, granting, cost).await?,
             granting => self.store.try_acquire(key, granting, cost).await?,
         };
         Ok(by_fallback(shares.complete(verdict)))
