@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use smallvec::SmallVec;
 
 use crate::chain::Chain;
+use crate::fallback::LocalFailure;
 use crate::{
     CheckError, Cost, Decision, FailureLog, FailurePolicy, InProcessRepository, InvalidRequest,
     Key, LocalStore, Observer, Outcome, Plan, PlanName, PlanRegistry, RateLimiter,
@@ -310,11 +311,13 @@ impl DefaultRateLimiter {
         }
     }
 
-    /// Tells the log and the observer of a failure of the store; what the store refused is the caller's own mistake.
+    /// Tells the log and the observer of a failure of the store; what the store refused is the caller's own mistake. A decorator
+    /// that asked its local store instead has told of its failure.
     #[cold]
     fn failed(&self, error: StoreError) -> CheckError {
         match error {
             StoreError::Request(request) => CheckError::Request(request),
+            error if LocalFailure::is_in(&error) => CheckError::Store(error),
             error => {
                 let policy = self.policy_for(&error);
                 let consequence = policy.map_or(NO_POLICY, FailurePolicy::consequence);

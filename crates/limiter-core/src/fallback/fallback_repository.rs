@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::shares::Shares;
-use super::{Share, ShareTooSmall};
+use super::{LocalFailure, Share, ShareTooSmall};
 use crate::{
     Cost, FailureLog, Key, LogThrottle, NoObserver, Observer, Plan, RateLimiterRepository, Refund,
     Source, StoreError, Verdict, check_request,
@@ -144,7 +144,8 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 /// A repository that asks a local store whenever the shared one is away, overloaded or full.
 ///
 /// A shared store that is [misconfigured](StoreError::Misconfigured) is none of these: its error is passed on. A failure that the
-/// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says.
+/// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says; and so is every failure of
+/// the local store, which a limiter further out does not log as one of the shared store.
 ///
 /// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A
 /// refund goes to the store that charged, whether the other one can be reached or not.
@@ -261,6 +262,14 @@ impl FallbackRepository {
         }
     }
 
+    /// Tells the log of a failure of the local store that the caller is told of, too.
+    fn told_by_local<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        answer.map_err(|error| {
+            self.local_failed(&error);
+            LocalFailure::mark(error)
+        })
+    }
+
     /// Tells the log of an answer of the shared store.
     fn told<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if answer.is_ok() {
@@ -308,14 +317,14 @@ impl RateLimiterRepository for FallbackRepository {
         refund: &Refund,
     ) -> Result<Verdict, StoreError> {
         if refund.source == Source::Fallback {
-            self.local.refund(key, plans, refund).await
+            self.told_by_local(self.local.refund(key, plans, refund).await)
         } else {
             self.told(self.shared.refund(key, plans, refund).await)
         }
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
-        self.local.store.reset(key, plans).await?;
+        self.told_by_local(self.local.store.reset(key, plans).await)?;
         self.told(self.shared.reset(key, plans).await)
     }
 }
