@@ -311,8 +311,9 @@ impl DefaultRateLimiter {
         }
     }
 
-    /// Tells the log and the observer of a failure of the store; what the store refused is the caller's own mistake. A decorator
-    /// that asked its local store instead has told of its failure.
+    /// Tells the log and the observer of a failure of the store; what the store refused is the caller's own mistake.
+    ///
+    /// A decorator that asked its local store instead has told of its failure.
     #[cold]
     fn failed(&self, error: StoreError) -> CheckError {
         match error {

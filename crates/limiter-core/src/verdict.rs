@@ -95,7 +95,8 @@ pub enum Source {
     Fallback,
     /// Nobody: the store failed, and the policy lets requests pass.
     FailOpen,
-    /// Nobody: the store failed, and the policy turns requests away; or the local store failed as well.
+    /// Nobody: the store failed, and the policy turns requests away, or the local store failed as
+    /// well.
     FailClosed,
 }
 

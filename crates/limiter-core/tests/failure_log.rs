@@ -485,8 +485,8 @@ fn decorator_that_stands_in_is_not_silent() {
     ));
 }
 
-/// A share below one unit in 366 days, and one below the cost of a request: each denies, by the policy and
-/// by the decorator, and says so once. What is in shadow denies nobody.
+/// A share below one unit in 366 days, and one below the cost of a request: each denies, by the
+/// policy and by the decorator, and says so once. What is in shadow denies nobody.
 #[test]
 fn share_that_denies_is_logged_once_with_its_plan() {
     let plans = [

@@ -39,9 +39,10 @@ pub struct LocalStore {
 impl LocalStore {
     /// Lets `store`, which must not depend on the shared one, grant `share` of each limit.
     ///
-    /// A plan of which the share is too small, or below the cost of the request, denies while the shared
-    /// store is away. That is logged when it first happens, and then at most once a minute for each
-    /// plan. [`for_plans`](Self::for_plans) tells of shares that are too small when the service starts.
+    /// A plan of which the share is too small, or below the cost of the request, denies while the
+    /// shared store is away, and is told as used up. That is logged when it first happens, and then
+    /// at most once a minute for each plan. [`for_plans`](Self::for_plans) tells of shares that are
+    /// too small when the service starts.
     #[must_use]
     pub fn new(store: Arc<dyn RateLimiterRepository>, share: Share) -> Self {
         Self {
@@ -53,7 +54,8 @@ impl LocalStore {
 
     /// Does as [`new`](Self::new), for plans that are known: each of them has a share that admits.
     ///
-    /// What replaces them later is not checked here. A share of it that denies is logged when it does.
+    /// What replaces them later is not checked here. A share of it that denies is logged when it
+    /// does.
     ///
     /// # Errors
     /// [`ShareTooSmall`] names the first of `plans` of which the share is less than one unit in 366 days.
@@ -144,8 +146,9 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 /// A repository that asks a local store whenever the shared one is away, overloaded or full.
 ///
 /// A shared store that is [misconfigured](StoreError::Misconfigured) is none of these: its error is passed on. A failure that the
-/// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says; and so is every failure of
-/// the local store, which a limiter further out does not log as one of the shared store.
+/// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says.
+/// A failure of the local store is logged here, too: a limiter further out would take it for one of
+/// the shared store.
 ///
 /// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A
 /// refund goes to the store that charged, whether the other one can be reached or not.
@@ -153,11 +156,12 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 /// | while the shared store is away, overloaded or full | verdict |
 /// |---|---|
 /// | the local store decides | its own, which says [`Source::Fallback`] |
-/// | a plan's share is too small ([`ShareTooSmall`]), or below the cost | the plan denies, unless it is in shadow |
-/// | the local store fails, too | turned away, which says [`Source::FailClosed`]; a `peek` gets the shared store's error |
+/// | a plan's share is [too small](ShareTooSmall), or below the cost | that plan denies |
+/// | so is the share of a plan in shadow | that plan would deny, and denies nobody |
+/// | the local store fails as well | turned away, which says [`Source::FailClosed`] |
 ///
-/// So a limiter around it never lets a request pass that the local store has not admitted, whatever
-/// its failure policy.
+/// So in all of these cases no failure policy of a limiter around it lets a request pass that the
+/// local store has not admitted. A `peek` gets the shared store's error in the last one.
 ///
 /// # Cancel safety
 /// As the port says, in each of the two stores. A dropped `reset` may have reset the local one alone.

@@ -22,7 +22,11 @@ struct Denying {
 enum Why {
     #[error(transparent)]
     TooSmall(#[from] ShareTooSmall),
-    #[error("cost {cost} is more than this node's share of plan {}, which is {}", share.name(), share.limit().max_cost())]
+    #[error(
+        "cost {cost} is more than this node's share of plan {}, which is {}",
+        share.name(),
+        share.limit().max_cost()
+    )]
     BelowCost { cost: Cost, share: Plan },
 }
 
@@ -82,8 +86,9 @@ impl Shares {
 
     /// Adds the plans that deny to the verdict on the others.
     ///
-    /// The local store is not asked about them, so they are told as used up. How long the shared store
-    /// stays away nobody knows. The wait told is the longest that the plan itself makes anybody wait.
+    /// The local store is not asked about them, so they are told as used up. How long the shared
+    /// store stays away nobody knows. The wait told is the longest that the plan itself makes
+    /// anybody wait.
     pub(super) fn complete(&self, mut verdict: Verdict) -> Verdict {
         for Denying { nth, plan, .. } in &self.denying {
             let wait = plan.limit().window();

@@ -12,11 +12,11 @@ use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKe
 /// The parts are joined as their resolvers made them: a secret that one of them hashes stays
 /// hashed.
 ///
-/// What is stored is therefore not the key of a part: [`key_of_all`](Self::key_of_all) and
-/// [`key_of_nth`](Self::key_of_nth) tell operators what it is, to look it up or to put it on a list.
-///
 /// Keys of different parts never collide: each part is written with its length, and a first-of key with which resolver it
 /// came from. So a header that says `alice` is not the principal `alice`.
+///
+/// What is stored is not the key of a part. [`key_of_all`](Self::key_of_all) and
+/// [`key_of_nth`](Self::key_of_nth) make it for operators, who look it up or put it on a list.
 ///
 /// # Examples
 /// ```
@@ -72,8 +72,8 @@ impl CompositeKeyResolver {
         }
     }
 
-    /// Returns the key that [`all_of`](Self::all_of) makes of the keys of all its resolvers, in their
-    /// order.
+    /// Returns the key that [`all_of`](Self::all_of) makes of the keys of all its resolvers, in
+    /// their order.
     ///
     /// # Errors
     /// [`InvalidKey`] if no request with these parts has a key.
