@@ -315,6 +315,58 @@ fn fallback_on_n_nodes_admits_at_most_the_limit_its_share_and_one_a_node() {
     }
 }
 
+/// The same in units, whatever a request costs: one that is dearer than a node's share is denied.
+#[test]
+fn fallback_keeps_its_bound_for_requests_of_any_cost() {
+    for (limit, nodes, percent, cost) in [
+        (10, 8, 100, 3),
+        (10, 8, 100, 2),
+        (100, 4, 100, 7),
+        (100, 4, 100, 26),
+        (100, 7, 50, 100),
+        (999, 10, 33, 33),
+    ] {
+        let cost = Cost::new(cost).unwrap();
+        for plan in plans(limit) {
+            let clock = ManualClock::new();
+            let store = Arc::new(TroubledStore::on(&clock));
+            let share = Share::of_nodes(nodes).unwrap();
+            let share = share.with_percent(percent).unwrap();
+            // A plan on trial has a still smaller share, and changes nothing.
+            let trial = Plan::new("trial", format!("{limit}/24h").as_str()).unwrap();
+            let chain = [trial.in_shadow(), plan.clone()];
+            let chain_names = names(&chain);
+            for by_policy in [true, false] {
+                let mut by_fallback = 0;
+                for _ in 0..nodes {
+                    let shared: Arc<dyn RateLimiterRepository> = Arc::clone(&store) as _;
+                    let local = LocalStore::new(local_on(&clock), share);
+                    let node = if by_policy {
+                        node(shared, &chain).with_failure_policy(FailurePolicy::Fallback(local))
+                    } else {
+                        node(Arc::new(FallbackRepository::new(shared, local)), &chain)
+                    };
+                    store.suffer(Trouble::Down);
+                    for _ in 0..40 {
+                        let decision = block_on(node.check(&key(), &chain_names, cost)).unwrap();
+                        assert_eq!(decision.source(), Source::Fallback, "{plan}");
+                        by_fallback += u32::from(decision.is_allowed()) * cost.get();
+                    }
+                }
+                // The shared store grants the limit at most; here it was never there.
+                let bound = limit * percent / 100 + nodes;
+                assert!(
+                    by_fallback <= bound,
+                    "{plan}, {nodes} nodes, {percent} %, {cost}: {by_fallback} > {bound}"
+                );
+                // And no less than what fits.
+                let of_each = share.of(&plan).unwrap().limit().units() / cost.get();
+                assert_eq!(by_fallback, nodes * of_each * cost.get(), "{plan}, {cost}");
+            }
+        }
+    }
+}
+
 /// The share of the rate, over many periods: what each node rounds up, it takes longer for.
 #[test]
 fn fallback_over_many_periods_admits_at_most_the_share_of_what_the_limit_brings() {

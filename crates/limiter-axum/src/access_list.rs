@@ -14,7 +14,8 @@ use crate::client_ip::parse_network;
 /// address, whole, not of its key. Keys are compared byte for byte with what the limit's key
 /// resolver finds; where there is no limit, the layer's own resolver. What
 /// [`HeaderKeyResolver`](crate::HeaderKeyResolver) finds is a hash: its `key_of`, or
-/// [`Key::of_secret`], makes it.
+/// [`Key::of_secret`], makes it. Behind a [`CompositeKeyResolver`](crate::CompositeKeyResolver) no
+/// part is a key by itself: its `key_of_nth` and `key_of_all` make the key of parts.
 ///
 /// | input | answer |
 /// |---|---|
@@ -23,12 +24,16 @@ use crate::client_ip::parse_network;
 ///
 /// # Examples
 /// ```
-/// use limiter_axum::{AccessList, Key};
+/// use limiter_axum::{AccessList, CompositeKeyResolver, Key};
 ///
+/// let leaked = Key::of_secret("leaked-api-key");
+/// // The key of the same header as the second of `CompositeKeyResolver::first_of`.
+/// let leaked_as_second = CompositeKeyResolver::key_of_nth(1, &leaked)?;
 /// let list = AccessList::new()
 ///     .allow_network("10.0.0.0/8")?
 ///     .deny_network("203.0.113.0/24")?
-///     .deny_key(Key::of_secret("leaked-api-key"));
+///     .deny_key(leaked)
+///     .deny_key(leaked_as_second);
 /// assert!(list.allow_network("10.0.0.0/33").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -15,6 +15,9 @@ use crate::{
 ///
 /// A decision that charged has a [`Receipt`]; a clone of it says the same and has none.
 ///
+/// It prints as one line for a log, without the key. Where the plan that the wait is for is not one
+/// that denied, both are named: `denied by gold, retry after 9s for daily`.
+///
 /// # Examples
 /// ```
 /// # use std::sync::Arc;
@@ -182,6 +185,9 @@ impl Decision {
 
     #[cold]
     fn denied(chain: impl Chain, verdict: &Verdict) -> Self {
+        if verdict.source == Source::FailClosed {
+            return Self::without_store(Outcome::Unavailable, Source::FailClosed);
+        }
         let reason = reason_of_denial(chain.plans(), verdict);
         Self {
             outcome: denial(chain.plans(), verdict),
@@ -263,6 +269,21 @@ impl Decision {
     }
 }
 
+impl Decision {
+    /// Writes which plan denied, and which one the wait is for if that is another.
+    fn write_denial(&self, f: &mut fmt::Formatter<'_>, denial: &Denial) -> fmt::Result {
+        let denied = |it: &&PlanDecision| it.plan.is_enforced() && !it.admits;
+        let mut denying = self.plans.iter().filter(denied).map(|it| it.plan.name());
+        let (awaited, wait) = (&denial.plan, denial.retry_after);
+        match denying.next() {
+            Some(first) if first != awaited && !denying.any(|other| other == awaited) => {
+                write!(f, "denied by {first}, retry after {wait:?} for {awaited}")
+            }
+            _ => write!(f, "denied by {awaited}, retry after {wait:?}"),
+        }
+    }
+}
+
 impl PlanDecision {
     #[inline]
     pub(crate) fn new(plan: Plan, verdict: &PlanVerdict) -> Self {
@@ -319,13 +340,7 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
             Outcome::Allowed => f.write_str("allowed")?,
-            Outcome::Denied(denial) => {
-                write!(
-                    f,
-                    "denied by {}, retry after {:?}",
-                    denial.plan, denial.retry_after
-                )?;
-            }
+            Outcome::Denied(denial) => self.write_denial(f, denial)?,
             Outcome::Unavailable => f.write_str("turned away")?,
         }
         write!(f, " ({}, {})", self.source, self.reason)?;

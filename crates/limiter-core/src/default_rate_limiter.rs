@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use smallvec::SmallVec;
 
 use crate::chain::Chain;
+use crate::fallback::LocalFailure;
 use crate::{
     CheckError, Cost, Decision, FailureLog, FailurePolicy, InProcessRepository, InvalidRequest,
     Key, LocalStore, Observer, Outcome, Plan, PlanName, PlanRegistry, RateLimiter,
@@ -209,7 +210,7 @@ impl DefaultRateLimiter {
             FailurePolicy::FailOpen => let_pass(),
             FailurePolicy::FailClosed => turned_away(),
             FailurePolicy::Fallback(local) => {
-                let shares = local.shares(chain.plans());
+                let shares = local.shares(chain.plans(), cost);
                 match local.try_acquire(key, &shares, cost).await {
                     Ok(verdict) => {
                         Decision::from_verdict(chain, &verdict).charged_to(key, cost, true)
@@ -242,7 +243,7 @@ impl DefaultRateLimiter {
         }
     }
 
-    /// Tells of a local store that failed as well. That a request costs more than this node's share is no failure.
+    /// Tells of a local store that failed as well. A call that it refuses to look at is no failure.
     fn local_failed(&self, error: &StoreError) {
         if !matches!(error, StoreError::Request(_)) {
             self.log.local_failed(error);
@@ -311,10 +312,13 @@ impl DefaultRateLimiter {
     }
 
     /// Tells the log and the observer of a failure of the store; what the store refused is the caller's own mistake.
+    ///
+    /// A decorator that asked its local store instead has told of its failure.
     #[cold]
     fn failed(&self, error: StoreError) -> CheckError {
         match error {
             StoreError::Request(request) => CheckError::Request(request),
+            error if LocalFailure::is_in(&error) => CheckError::Store(error),
             error => {
                 let policy = self.policy_for(&error);
                 let consequence = policy.map_or(NO_POLICY, FailurePolicy::consequence);

@@ -40,8 +40,9 @@ pub enum FailurePolicy {
     FailOpen,
     /// Turn it away; the decision says [`Source::FailClosed`].
     FailClosed,
-    /// Ask a local store that grants this node's share of each limit; the decision says [`Source::Fallback`]. What the
-    /// local store cannot answer either is turned away.
+    /// Ask a local store that grants this node's share of each limit; the decision says
+    /// [`Source::Fallback`]. A request that costs more than the share is denied. What the local
+    /// store cannot answer either is turned away.
     Fallback(LocalStore),
 }
 

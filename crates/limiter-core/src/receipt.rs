@@ -9,6 +9,19 @@ use crate::{Cost, InvalidRequest, Key, PlanDecision, PlanName, Refund, Source, T
 /// There is one for each charge, from [`Decision::take_receipt`](crate::Decision::take_receipt); it remembers what was given
 /// back. Dropped, the charge stays.
 ///
+/// It is for the limiter that made it. It names plans and a source, and does not hold the store:
+/// what another limiter does with it depends on what the two share.
+///
+/// | the other limiter | a refund there |
+/// |---|---|
+/// | has not all of the plans | [`CheckError::UnknownPlan`](crate::CheckError::UnknownPlan) |
+/// | has no local store, and one of a failure policy charged | [`InvalidRequest::ForeignReceipt`] |
+/// | asks the store that charged, under the same plans | as with the limiter that made it |
+/// | asks another store | that one cannot tell, and may free what others spent there |
+///
+/// In the last case it frees at most what is left of the receipt, and only under the same key and
+/// plans.
+///
 /// # Examples
 /// ```
 /// # use std::sync::Arc;

@@ -125,6 +125,31 @@ impl StoreError {
         self
     }
 
+    /// Returns the same error with the cause that `wrap` makes of its own, if it has one.
+    #[must_use]
+    pub(crate) fn with_cause(self, wrap: impl FnOnce(Cause) -> Cause) -> Self {
+        match self {
+            Self::Unavailable { charge, cause } => Self::Unavailable {
+                charge,
+                cause: wrap(cause),
+            },
+            Self::Overloaded { charge, cause } => Self::Overloaded {
+                charge,
+                cause: wrap(cause),
+            },
+            Self::Misconfigured {
+                advice,
+                charge,
+                cause,
+            } => Self::Misconfigured {
+                advice,
+                charge,
+                cause: wrap(cause),
+            },
+            Self::Full { .. } | Self::Request(_) => self,
+        }
+    }
+
     /// Returns whether the cost may have been spent although there is no verdict.
     #[must_use]
     pub const fn may_have_charged(&self) -> bool {

@@ -35,9 +35,10 @@ impl Verdict {
         }
     }
 
-    /// Returns a denial under so many plans of which nothing is known.
-    pub(crate) fn denied_by_all(plans: usize) -> Self {
+    /// Returns what turns a request away under so many plans, because no store could decide.
+    pub(crate) fn turned_away(plans: usize) -> Self {
         Self {
+            source: Source::FailClosed,
             admitted: false,
             plans: SmallVec::from_elem(PlanVerdict::default(), plans),
             ..Self::of_none()
@@ -94,7 +95,8 @@ pub enum Source {
     Fallback,
     /// Nobody: the store failed, and the policy lets requests pass.
     FailOpen,
-    /// Nobody: the store failed, and the policy turns requests away.
+    /// Nobody: the store failed, and the policy turns requests away, or the local store failed as
+    /// well.
     FailClosed,
 }
 

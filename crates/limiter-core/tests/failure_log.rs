@@ -121,7 +121,7 @@ impl AbuseRepository for Store {
     }
 }
 
-fn limiter(store: Arc<Store>) -> DefaultRateLimiter {
+fn limiter(store: Arc<dyn RateLimiterRepository>) -> DefaultRateLimiter {
     let plans = InMemoryPlanRegistry::new([Plan::new("gold", "1000000/s").unwrap()]).unwrap();
     DefaultRateLimiter::new(Arc::new(plans), store)
 }
@@ -494,4 +494,123 @@ fn decorator_that_stands_in_is_not_silent() {
         spend().unwrap_err(),
         StoreError::Misconfigured { .. }
     ));
+}
+
+/// A share below one unit in 366 days, and one below the cost of a request: each denies, by the
+/// policy and by the decorator, and says so once. What is in shadow denies nobody.
+#[test]
+fn share_that_denies_is_logged_once_with_its_plan() {
+    let plans = [
+        Plan::new("gold", "10/min").unwrap(),
+        Plan::new("yearly", "5/366d").unwrap(),
+        Plan::new("trial", "5/366d").unwrap().in_shadow(),
+    ];
+    let registry = || Arc::new(InMemoryPlanRegistry::new(plans.clone()).unwrap());
+    let local = || LocalStore::new(Arc::new(ModelStore::new()), Share::of_nodes(8).unwrap());
+    let by_policy = DefaultRateLimiter::new(registry(), Store::failing(away))
+        .with_failure_policy(FailurePolicy::Fallback(local()));
+    let decorated = FallbackRepository::new(Store::failing(away), local());
+    let by_decorator = DefaultRateLimiter::new(registry(), Arc::new(decorated));
+    for limiter in [by_policy, by_decorator] {
+        let log = CapturedLog::start();
+        let deny = |plans: &[&str], units: u32| {
+            let names = plans.iter().map(|it| PlanName::new(it).unwrap());
+            let (key, names) = (Key::new("ann").unwrap(), names.collect::<Vec<_>>());
+            for _ in 0..10 {
+                let decision = block_on(limiter.check(&key, &names, Cost::new(units).unwrap()));
+                assert_eq!(decision.unwrap().source(), Source::Fallback);
+            }
+            log.lines().last().cloned().unwrap()
+        };
+        deny(&["trial"], 1);
+        assert_eq!(
+            log.lines().len(),
+            1,
+            "that the shared store is away: {:?}",
+            log.lines()
+        );
+        let line = deny(&["yearly", "trial"], 1);
+        let told = "100 % of plan yearly over 8 nodes is less than one unit in 366 days for each";
+        assert!(line.contains(told) && line.contains("denied"), "{line}");
+        assert_eq!(log.lines().len(), 2, "{:?}", log.lines());
+        let line = deny(&["gold", "trial"], 3);
+        let told = "cost 3 is more than this node's share of plan gold, which is 2";
+        assert!(line.contains(told) && line.contains("denied"), "{line}");
+        assert_eq!(log.lines().len(), 3, "{:?}", log.lines());
+    }
+}
+
+/// Checks are not affected: the line must not say that they pass unlimited, or are turned away.
+#[test]
+fn local_store_that_gives_nothing_back_is_logged_as_what_it_is() {
+    for by_policy in [true, false] {
+        let (log, kinds) = (CapturedLog::start(), Arc::new(Kinds::default()));
+        let own = Arc::new(Store::default());
+        let local = LocalStore::new(own.clone(), Share::of_nodes(1).unwrap());
+        let shared = Store::failing(away);
+        let limiter = if by_policy {
+            let policy = FailurePolicy::Fallback(local);
+            let limiter = limiter(shared).with_failure_policy(policy);
+            limiter.with_observer(kinds.clone())
+        } else {
+            let store = FallbackRepository::new(shared, local).with_observer(kinds.clone());
+            limiter(Arc::new(store))
+        };
+        let mut receipt = check(&limiter).unwrap().take_receipt().unwrap();
+        own.suffer(Some(wrong_password));
+        let refused = block_on(limiter.refund(&mut receipt, Cost::ONE)).unwrap_err();
+        assert!(
+            matches!(&refused, CheckError::Store(error) if error.kind() == "misconfigured"),
+            "{refused:?}"
+        );
+        let lines = log.lines();
+        assert_eq!(lines.len(), 2, "by_policy = {by_policy}: {lines:?}");
+        assert!(
+            lines[1].starts_with("ERROR the local store") && lines[1].contains("WRONGPASS"),
+            "by_policy = {by_policy}: {lines:?}"
+        );
+        assert_eq!(*kinds.0.lock().unwrap(), ["unavailable", "misconfigured"]);
+    }
+}
+
+#[test]
+fn local_store_that_does_not_forget_is_logged_as_what_it_is() {
+    let (log, kinds) = (CapturedLog::start(), Arc::new(Kinds::default()));
+    let local = LocalStore::new(Store::failing(away), Share::of_nodes(1).unwrap());
+    let shared = Arc::new(Store::default());
+    let store = FallbackRepository::new(shared, local).with_observer(kinds.clone());
+    let limiter = limiter(Arc::new(store));
+    let (key, gold) = (Key::new("ann").unwrap(), [PlanName::new("gold").unwrap()]);
+    let error = block_on(limiter.reset(&key, &gold)).unwrap_err();
+    let cause = std::error::Error::source(&error).and_then(std::error::Error::source);
+    assert!(
+        cause.unwrap().to_string().contains("local store"),
+        "{error:?}"
+    );
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("ERROR the local store is unavailable"),
+        "{lines:?}"
+    );
+    assert_eq!(*kinds.0.lock().unwrap(), ["unavailable"]);
+    assert_eq!(check(&limiter).unwrap().source(), Source::Store);
+}
+
+#[test]
+fn local_store_of_attempts_that_does_not_forget_is_logged_as_what_it_is() {
+    let (log, kinds) = (CapturedLog::start(), Arc::new(Kinds::default()));
+    let shared = Arc::new(AbuseModelStore::new());
+    let limiter = DefaultAbuseLimiter::new(shared, Store::failing(wrong_password));
+    let limiter = limiter.with_observer(kinds.clone());
+    let ann = Key::new("ann").unwrap();
+    assert!(block_on(limiter.forgive(&ann, &login())).is_err());
+    assert!(block_on(limiter.unblock(&ann, &login())).is_err());
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("ERROR the local store") && lines[0].contains("WRONGPASS"),
+        "{lines:?}"
+    );
+    assert_eq!(*kinds.0.lock().unwrap(), ["misconfigured", "misconfigured"]);
 }

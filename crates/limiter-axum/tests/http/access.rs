@@ -1,11 +1,14 @@
 //! Who is never limited, who is never let in, and what is not looked at.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::routing::get as on_get;
 use http::Method;
 use limiter_axum::{
-    AccessList, ClientIp, HeaderKeyResolver, Key, RateLimit, RateLimitLayer, RateLimitLayerBuilder,
-    RouteRule, TrustedProxies,
+    AccessList, ClientIp, CompositeKeyResolver, HeaderKeyResolver, Key, KeyResolver,
+    PrincipalKeyResolver, RateLimit, RateLimitLayer, RateLimitLayerBuilder, RouteRule,
+    TrustedProxies,
 };
 
 use crate::harness::{Bench, get, serve, statuses};
@@ -89,6 +92,31 @@ async fn keys_are_exempt_or_denied() {
                 .send();
             assert_eq!(response.await.unwrap().status(), status, "{key}");
         }
+    }
+}
+
+/// What a joined resolver finds is no part by itself.
+#[tokio::test]
+async fn a_key_behind_others_is_denied_as_it_is_stored() {
+    let bench = Bench::new(&[("one", "10/h")]);
+    let leaked = Key::of_secret("leaked");
+    let parts: [Arc<dyn KeyResolver>; 2] = [
+        Arc::new(PrincipalKeyResolver),
+        Arc::new(HeaderKeyResolver::new("x-api-key")),
+    ];
+    let joined = CompositeKeyResolver::first_of(parts);
+    for (denied, expected) in [
+        (leaked.clone(), 200),
+        (CompositeKeyResolver::key_of_nth(1, &leaked).unwrap(), 403),
+    ] {
+        let layer = RateLimitLayer::builder(bench.limiter.clone(), joined.clone())
+            .limit(RateLimit::plan("one"))
+            .access(AccessList::new().deny_key(denied));
+        let router = Router::new().route("/", on_get(|| async { "hello" }));
+        let url = serve(router.layer(layer.build().unwrap())).await;
+        let client = reqwest::Client::new();
+        let response = client.get(&url).header("x-api-key", "leaked").send();
+        assert_eq!(response.await.unwrap().status(), expected);
     }
 }
 

@@ -294,7 +294,7 @@ async fn a_secret_is_stored_as_its_hash_and_only_what_is_told_to_be_readable_as_
         CompositeKeyResolver::first_of(parts)
     };
     // The second of the resolvers found it.
-    let second = |key: &Key| Key::new([&[1], key.as_bytes()].concat()).unwrap();
+    let second = |key: &Key| CompositeKeyResolver::key_of_nth(1, key).unwrap();
     let in_path = || PathParameterKeyResolver::new("id");
     let cases: [(Arc<dyn KeyResolver>, Key); 8] = [
         (Arc::new(header()), Key::of_secret(SECRET)),

@@ -126,8 +126,7 @@ impl DefaultAbuseLimiter {
             }
             (AbuseFailurePolicy::Fallback(_) | AbuseFailurePolicy::FailClosed, local) => {
                 if let Some(Err(error)) = local {
-                    self.log.local_failed(&error);
-                    self.observer.store_failed(&error);
+                    self.local_failed(&error);
                 }
                 AbuseDecision::without_store(policy, AbuseOutcome::Unavailable, Source::FailClosed)
             }
@@ -141,6 +140,12 @@ impl DefaultAbuseLimiter {
             .failed(&error, self.policy_for(&error).consequence());
         self.observer.store_failed(&error);
         error
+    }
+
+    /// Tells the log and the observer of a failure of the local store.
+    fn local_failed(&self, error: &StoreError) {
+        self.log.local_failed(error);
+        self.observer.store_failed(error);
     }
 
     /// Tells the log of an answer of the store.
@@ -210,7 +215,8 @@ impl AbuseLimiter for DefaultAbuseLimiter {
 
     async fn forgive(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError> {
         if let Some(local) = self.policy.local() {
-            local.forgive(key, policy).await?;
+            let forgiven = local.forgive(key, policy).await;
+            forgiven.inspect_err(|error| self.local_failed(error))?;
         }
         let forgiven = self.repository.forgive(key, policy).await;
         forgiven
@@ -220,7 +226,10 @@ impl AbuseLimiter for DefaultAbuseLimiter {
 
     async fn unblock(&self, key: &Key, policy: &AbusePolicy) -> Result<Option<Block>, StoreError> {
         let by_local = match self.policy.local() {
-            Some(local) => local.unblock(key, policy).await?,
+            Some(local) => {
+                let lifted = local.unblock(key, policy).await;
+                lifted.inspect_err(|error| self.local_failed(error))?
+            }
             None => None,
         };
         let shared = self.repository.unblock(key, policy).await;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::shares::Shares;
-use super::{Share, ShareTooSmall};
+use super::{LocalFailure, Share, ShareTooSmall};
 use crate::{
-    Cost, FailureLog, Key, NoObserver, Observer, Plan, RateLimiterRepository, Refund, Source,
-    StoreError, Verdict,
+    Cost, FailureLog, Key, LogThrottle, NoObserver, Observer, Plan, RateLimiterRepository, Refund,
+    Source, StoreError, Verdict, check_request,
 };
 
 /// A local store, and this node's share of each limit: what stands in while the shared store is away.
@@ -33,18 +33,29 @@ use crate::{
 pub struct LocalStore {
     store: Arc<dyn RateLimiterRepository>,
     share: Share,
+    log: Arc<LogThrottle>,
 }
 
 impl LocalStore {
     /// Lets `store`, which must not depend on the shared one, grant `share` of each limit.
     ///
-    /// A plan of which the share is too small is denied while the shared store is away: [`for_plans`](Self::for_plans) tells.
+    /// A plan of which the share is too small, or below the cost of the request, denies while the
+    /// shared store is away, and is told as used up. That is logged when it first happens, and then
+    /// at most once a minute for each plan. [`for_plans`](Self::for_plans) tells of shares that are
+    /// too small when the service starts.
     #[must_use]
     pub fn new(store: Arc<dyn RateLimiterRepository>, share: Share) -> Self {
-        Self { store, share }
+        Self {
+            store,
+            share,
+            log: Arc::default(),
+        }
     }
 
     /// Does as [`new`](Self::new), for plans that are known: each of them has a share that admits.
+    ///
+    /// What replaces them later is not checked here. A share of it that denies is logged when it
+    /// does.
     ///
     /// # Errors
     /// [`ShareTooSmall`] names the first of `plans` of which the share is less than one unit in 366 days.
@@ -71,9 +82,9 @@ impl LocalStore {
         Ok(Self::new(store, share))
     }
 
-    /// Returns this node's share of each of `plans`.
-    pub(crate) fn shares(&self, plans: &[Plan]) -> Shares {
-        Shares::new(self.share, plans)
+    /// Returns this node's share of each of `plans`, for a request of `cost`.
+    pub(crate) fn shares(&self, plans: &[Plan], cost: Cost) -> Shares {
+        Shares::new(self.share, plans, cost)
     }
 
     /// Decides by the local store alone; `shares` are the plans as [`LocalStore::shares`] gives them.
@@ -83,12 +94,13 @@ impl LocalStore {
         shares: &Shares,
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
+        let denies = shares.deny();
+        if denies {
+            shares.log_denials(&self.log);
+        }
         let verdict = match shares.granting() {
             [] => Verdict::of_none(),
-            granting if shares.deny() => {
-                let standing = self.store.peek(key, granting, cost).await;
-                standing.unwrap_or_else(|_| Verdict::denied_by_all(granting.len()))
-            }
+            granting if denies => self.store.peek(key, granting, cost).await?,
             granting => self.store.try_acquire(key, granting, cost).await?,
         };
         Ok(by_fallback(shares.complete(verdict)))
@@ -103,13 +115,16 @@ impl LocalStore {
     }
 
     /// Gives back what the local store charged, under this node's share of each of `plans`.
+    ///
+    /// A share that was below the charge was not charged, and says so: it gets nothing back. The
+    /// standings are those for a request of one unit, so that no other share is left out.
     pub(crate) async fn refund(
         &self,
         key: &Key,
         plans: &[Plan],
         refund: &Refund,
     ) -> Result<Verdict, StoreError> {
-        let shares = self.shares(plans);
+        let shares = self.shares(plans, Cost::ONE);
         let verdict = match shares.granting() {
             [] => Verdict::of_none(),
             granting => {
@@ -132,10 +147,21 @@ fn by_fallback(verdict: Verdict) -> Verdict {
 ///
 /// A shared store that is [misconfigured](StoreError::Misconfigured) is none of these: its error is passed on. A failure that the
 /// local store answers for is seen by nobody further out, so it is logged here, as [`FailureLog`] says.
+/// A failure of the local store is logged here, too: a limiter further out would take it for one of
+/// the shared store.
 ///
-/// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A request that costs more
-/// than this node's share gets the shared store's error. The verdict says [`Source::Fallback`]. A plan of which the share is too
-/// small ([`ShareTooSmall`]) is denied. A refund goes to the store that charged, whether the other one can be reached or not.
+/// Nothing is copied between the two: when the shared store comes back, it knows what it knew. A
+/// refund goes to the store that charged, whether the other one can be reached or not.
+///
+/// | while the shared store is away, overloaded or full | verdict |
+/// |---|---|
+/// | the local store decides | its own, which says [`Source::Fallback`] |
+/// | a plan's share is [too small](ShareTooSmall), or below the cost | that plan denies |
+/// | so is the share of a plan in shadow | that plan would deny, and denies nobody |
+/// | the local store fails as well | turned away, which says [`Source::FailClosed`] |
+///
+/// So in all of these cases no failure policy of a limiter around it lets a request pass that the
+/// local store has not admitted. A `peek` gets the shared store's error in the last one.
 ///
 /// # Cancel safety
 /// As the port says, in each of the two stores. A dropped `reset` may have reset the local one alone.
@@ -184,26 +210,68 @@ impl FallbackRepository {
         self
     }
 
-    /// Keeps the shared store's error unless the local store has an answer.
-    fn instead_of(
+    /// Asks the local store instead of the shared one, which failed with `error`.
+    async fn stand_in(
         &self,
-        error: StoreError,
-        local: Result<Verdict, StoreError>,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+        error: &StoreError,
     ) -> Result<Verdict, StoreError> {
-        self.log.failed(&error, CONSEQUENCE);
-        match local {
+        check_request(plans, Some(cost))?;
+        self.failed(error);
+        self.observer.store_failed(error);
+        let shares = self.local.shares(plans, cost);
+        match self.local.try_acquire(key, &shares, cost).await {
+            Ok(verdict) => Ok(verdict),
+            Err(local) => {
+                self.local_failed(&local);
+                Ok(Verdict::turned_away(plans.len()))
+            }
+        }
+    }
+
+    /// Looks at the local store instead of the shared one, which failed with `error`.
+    async fn look_instead(
+        &self,
+        key: &Key,
+        plans: &[Plan],
+        cost: Cost,
+        error: StoreError,
+    ) -> Result<Verdict, StoreError> {
+        check_request(plans, Some(cost))?;
+        self.failed(&error);
+        let shares = self.local.shares(plans, cost);
+        match self.local.peek(key, &shares, cost).await {
             Ok(verdict) => {
                 self.observer.store_failed(&error);
                 Ok(verdict)
             }
             Err(local) => {
-                if !matches!(local, StoreError::Request(_)) {
-                    self.log.local_failed(&local);
-                    self.observer.store_failed(&local);
-                }
+                self.local_failed(&local);
                 Err(error)
             }
         }
+    }
+
+    fn failed(&self, error: &StoreError) {
+        self.log.failed(error, CONSEQUENCE);
+    }
+
+    /// Tells of a local store that failed. A call that it refuses to look at is no failure.
+    fn local_failed(&self, error: &StoreError) {
+        if !matches!(error, StoreError::Request(_)) {
+            self.log.local_failed(error);
+            self.observer.store_failed(error);
+        }
+    }
+
+    /// Tells the log of a failure of the local store that the caller is told of, too.
+    fn told_by_local<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        answer.map_err(|error| {
+            self.local_failed(&error);
+            LocalFailure::mark(error)
+        })
     }
 
     /// Tells the log of an answer of the shared store.
@@ -232,11 +300,7 @@ impl RateLimiterRepository for FallbackRepository {
         cost: Cost,
     ) -> Result<Verdict, StoreError> {
         match self.shared.try_acquire(key, plans, cost).await {
-            Err(error) if is_answered_for(&error) => {
-                let shares = self.local.shares(plans);
-                let local = self.local.try_acquire(key, &shares, cost).await;
-                self.instead_of(error, local)
-            }
+            Err(error) if is_answered_for(&error) => self.stand_in(key, plans, cost, &error).await,
             answer => self.told(answer),
         }
     }
@@ -244,9 +308,7 @@ impl RateLimiterRepository for FallbackRepository {
     async fn peek(&self, key: &Key, plans: &[Plan], cost: Cost) -> Result<Verdict, StoreError> {
         match self.shared.peek(key, plans, cost).await {
             Err(error) if is_answered_for(&error) => {
-                let shares = self.local.shares(plans);
-                let local = self.local.peek(key, &shares, cost).await;
-                self.instead_of(error, local)
+                self.look_instead(key, plans, cost, error).await
             }
             answer => self.told(answer),
         }
@@ -259,14 +321,14 @@ impl RateLimiterRepository for FallbackRepository {
         refund: &Refund,
     ) -> Result<Verdict, StoreError> {
         if refund.source == Source::Fallback {
-            self.local.refund(key, plans, refund).await
+            self.told_by_local(self.local.refund(key, plans, refund).await)
         } else {
             self.told(self.shared.refund(key, plans, refund).await)
         }
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
-        self.local.store.reset(key, plans).await?;
+        self.told_by_local(self.local.store.reset(key, plans).await)?;
         self.told(self.shared.reset(key, plans).await)
     }
 }

@@ -15,6 +15,9 @@ use crate::{Challenge, InvalidKey, Key, KeyResolver, RequestSource, UnresolvedKe
 /// Keys of different parts never collide: each part is written with its length, and a first-of key with which resolver it
 /// came from. So a header that says `alice` is not the principal `alice`.
 ///
+/// What is stored is not the key of a part. [`key_of_all`](Self::key_of_all) and
+/// [`key_of_nth`](Self::key_of_nth) make it for operators, who look it up or put it on a list.
+///
 /// # Examples
 /// ```
 /// use std::sync::Arc;
@@ -69,25 +72,61 @@ impl CompositeKeyResolver {
         }
     }
 
-    fn resolve_all(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+    /// Returns the key that [`all_of`](Self::all_of) makes of the keys of all its resolvers, in
+    /// their order.
+    ///
+    /// # Errors
+    /// [`InvalidKey`] if no request with these parts has a key.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_core::{CompositeKeyResolver, Key};
+    ///
+    /// let parts = [Key::new("203.0.113.9")?, Key::new("/users/{id}")?]; // address and route
+    /// let stored = CompositeKeyResolver::key_of_all(&parts)?;
+    /// assert_eq!(stored.as_bytes(), b"\x0b203.0.113.9\x0b/users/{id}");
+    /// # Ok::<(), limiter_core::InvalidKey>(())
+    /// ```
+    pub fn key_of_all(parts: &[Key]) -> Result<Key, InvalidKey> {
         let mut joined = Vec::new();
-        for resolver in &self.resolvers {
-            let part = resolver.resolve(request)?;
+        for part in parts {
             joined.extend(u8::try_from(part.as_bytes().len()));
             joined.extend_from_slice(part.as_bytes());
         }
-        Key::new(joined).map_err(joined_is_invalid)
+        Key::new(joined)
+    }
+
+    /// Returns the key that [`first_of`](Self::first_of) makes of `part`, which its resolver number
+    /// `nth` found, counted from 0.
+    ///
+    /// # Errors
+    /// [`InvalidKey`] if no request with this part has a key.
+    ///
+    /// # Examples
+    /// ```
+    /// use limiter_core::{CompositeKeyResolver, Key};
+    ///
+    /// // Of `first_of([principal, api_key])`: an API key that has leaked, to be denied.
+    /// let stored = CompositeKeyResolver::key_of_nth(1, &Key::of_secret("leaked"))?;
+    /// assert_ne!(stored, Key::of_secret("leaked"));
+    /// # Ok::<(), limiter_core::InvalidKey>(())
+    /// ```
+    pub fn key_of_nth(nth: usize, part: &Key) -> Result<Key, InvalidKey> {
+        let origin = u8::try_from(nth).unwrap_or(u8::MAX);
+        Key::new([&[origin], part.as_bytes()].concat())
+    }
+
+    fn resolve_all(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
+        let parts = self.resolvers.iter().map(|it| it.resolve(request));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        Self::key_of_all(&parts).map_err(joined_is_invalid)
     }
 
     fn resolve_first(&self, request: &dyn RequestSource) -> Result<Key, UnresolvedKey> {
         let mut missing = Vec::new();
         for (nth, resolver) in self.resolvers.iter().enumerate() {
             match resolver.resolve(request) {
-                Ok(key) => {
-                    let origin = u8::try_from(nth).unwrap_or(u8::MAX);
-                    return Key::new([&[origin], key.as_bytes()].concat())
-                        .map_err(joined_is_invalid);
-                }
+                Ok(key) => return Self::key_of_nth(nth, &key).map_err(joined_is_invalid),
                 Err(UnresolvedKey::Missing { what }) => missing.push(what),
                 Err(wrong) => return Err(wrong),
             }

@@ -174,6 +174,38 @@ mod tests {
     }
 
     #[test]
+    fn operators_are_told_the_key_of_parts_that_are_joined() {
+        let (principal, secret) = (Key::new("alice").unwrap(), Key::of_secret("k1"));
+        let request = Request {
+            principal: Some("alice"),
+            ..with_headers(&[("x-api-key", "k1")])
+        };
+        let by_header = with_headers(&[("x-api-key", "k1")]);
+        let parts = || -> [Arc<dyn KeyResolver>; 2] {
+            let api_key = HeaderKeyResolver::new("x-api-key");
+            [Arc::new(PrincipalKeyResolver), Arc::new(api_key)]
+        };
+        let first = CompositeKeyResolver::first_of(parts());
+        for (nth, part, request) in [(0, &principal, &request), (1, &secret, &by_header)] {
+            let told = CompositeKeyResolver::key_of_nth(nth, part).unwrap();
+            assert_eq!(first.resolve(request), Ok(told));
+        }
+        let both = CompositeKeyResolver::all_of(parts());
+        let told = CompositeKeyResolver::key_of_all(&[principal, secret]).unwrap();
+        assert_eq!(both.resolve(&request), Ok(told));
+
+        // What no request has a key for, nobody is told one for.
+        let longest = Key::new([7; 255]).unwrap();
+        let too_long = Err(InvalidKey::TooLong { len: 256 });
+        assert_eq!(CompositeKeyResolver::key_of_nth(0, &longest), too_long);
+        assert_eq!(CompositeKeyResolver::key_of_all(&[longest]), too_long);
+        assert_eq!(
+            CompositeKeyResolver::key_of_all(&[]),
+            Err(InvalidKey::Empty)
+        );
+    }
+
+    #[test]
     fn a_resolver_asks_for_what_it_goes_by() {
         let asked = |resolver: &dyn KeyResolver| {
             let challenges = resolver.challenges().into_iter();

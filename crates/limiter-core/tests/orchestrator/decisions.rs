@@ -120,7 +120,22 @@ async fn a_wait_and_the_plan_that_is_named_belong_together() {
             (denial.retry_after, denial.free_after_wait),
             (Duration::from_secs(9), 4)
         );
+        let denying = decision.plans().iter().find(|plan| !plan.admits).unwrap();
+        let text = format!(
+            "denied by {}, retry after 9s for {} (store, limit_exceeded); ",
+            denying.plan.name(),
+            denial.plan
+        );
+        assert!(decision.to_string().starts_with(&text), "{decision}");
     }
+    let lucky_trial = answering(verdict(false, &[denies(100, 1), lucky]));
+    let limiter = DefaultRateLimiter::new(registry(), lucky_trial);
+    let decision = limiter
+        .check(&key(), &names(&["gold", "trial"]), Cost::ONE)
+        .await
+        .unwrap();
+    let text = decision.to_string();
+    assert!(text.starts_with("denied by gold, retry after "), "{text}");
     let store = answering(verdict(false, &[admits(3), denies(0, 1)]));
     let limiter = DefaultRateLimiter::new(registry(), store);
     let decision = limiter
