@@ -22,6 +22,7 @@ mod load;
 mod loading;
 mod stage;
 mod timed;
+mod timed_sessions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +45,8 @@ pub use given::{fred_client, fred_cluster, redis_cluster, redis_manager};
 pub use load::{Load, used_up};
 pub use loading::loading_server_is_waited_for;
 pub use stage::{Servers, Stage};
-pub use timed::{ends_by, in_time, timed};
+pub use timed::{ends_by, in_time, timed, timed_attempts};
+pub use timed_sessions::timed_sessions;
 
 pub type Store = Arc<dyn RateLimiterRepository>;
 pub type Attempts = Arc<dyn AbuseRepository>;
