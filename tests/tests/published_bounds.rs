@@ -176,8 +176,8 @@ fn healthy_sliding_window_admits_at_most_its_limit_in_every_window() {
     }
 }
 
-/// The hard limit in every interval of one window, however lucky the draws: all that chance may let pass, passes. Nothing is left from
-/// the hard limit on, so one unit less is admitted.
+/// The hard limit in every interval of one window, however lucky the draws: all that chance may let
+/// pass, passes. Nothing is left from the hard limit on, so one unit less is admitted.
 #[test]
 fn healthy_suppressing_window_admits_less_than_its_hard_limit_in_every_window() {
     for text in [

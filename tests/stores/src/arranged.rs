@@ -16,7 +16,8 @@ pub const RECOVERY: Duration = Duration::from_secs(3);
 /// Sentinels and clusters take a second or two to make up their mind, and a crowded machine longer.
 pub const FAIL_OVER: Duration = Duration::from_secs(20);
 
-/// Servers of one arrangement, each behind a proxy, and which of them has the key that the test is about.
+/// Servers of one arrangement, each behind a proxy, and which of them has the key that the test is
+/// about.
 pub struct Arranged {
     pub proxies: Vec<FaultProxy>,
     pub address: String,
@@ -146,8 +147,8 @@ impl Arranged {
         place.expect("one of them")
     }
 
-    /// Makes another server take the place of the one that has the key, although that one is well: a cluster because it is told to,
-    /// sentinels because a primary that takes no writes is none.
+    /// Makes another server take the place of the one that has the key, although that one is well:
+    /// a cluster because it is told to, sentinels because a primary that takes no writes is none.
     pub fn demote(&self) {
         match &self.group {
             Group::Cluster(cluster) => {

@@ -17,8 +17,9 @@ async fn spent_before(store: &Store, own: &Key, gold: &Plan, nth: usize) -> u32 
     first
 }
 
-/// Sends a reply too many to callers of a server behind `proxy`, which has the keys of all: under load, those after it would each
-/// be read as one to another call, for ever. So the connection is given up.
+/// Sends a surplus reply to callers of a server behind `proxy`, which has the keys of all. Under
+/// load, each reply after it would be read as one to another call, for ever; so the connection is
+/// given up.
 pub async fn no_surplus_reply_is_read_as_an_answer(
     store: &Store,
     proxy: &FaultProxy,

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use limiter_testkit::server::RedisServer;
 
-/// Watches how long the threads of this process and some servers wait for a processor, as the kernel counts it.
+/// Watches how long the threads of this process and some servers wait for a processor, as the
+/// kernel counts it.
 ///
-/// What is promised within some time is promised of a machine that lets those run who keep the promise. Where it does not, this tells
-/// when, and for how long. That one thread comes to its turn every millisecond says little of another: who mostly sleeps goes first.
+/// What is promised within some time is promised for a machine that lets the threads run which keep
+/// the promise. Where it does not, this tells when, and for how long. That a thread wakes up every
+/// millisecond says little of the others: the kernel prefers a thread that mostly sleeps.
 pub struct Crowd {
     over: Arc<AtomicBool>,
     waits: Arc<Mutex<Vec<Wait>>>,
@@ -25,7 +27,8 @@ struct Wait {
     to: Instant,
 }
 
-/// The watcher itself, which is late where the host of a virtual machine gives the time to others: no thread waits then.
+/// The watcher itself, which is late where the host of a virtual machine gives the time to others:
+/// no thread waits then.
 const WATCHER: u32 = 0;
 const TURN: Duration = Duration::from_millis(2);
 /// What a turn of the watcher takes at most where nothing is in its way.
@@ -64,7 +67,8 @@ impl Crowd {
         watched
     }
 
-    /// Returns how long the thread that waited longest has waited for the processor between two moments.
+    /// Returns how long the thread that waited longest has waited for the processor between two
+    /// moments.
     pub async fn waited(&self, from: Instant, to: Instant) -> Duration {
         tokio::time::sleep(UNTIL_COUNTED).await;
         let mut waited = HashMap::<_, Duration>::new();

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::{Client, PATIENT, bucket, key, layout, spend};
 
-/// Checks that others on the one thread of a runtime have their turns beside a task that calls and calls servers that are not there,
-/// and never waits by itself.
+/// Checks that other tasks on the one thread of a runtime run beside a task that calls servers
+/// which are not there, again and again, and never waits by itself.
 pub async fn calls_that_fail_let_others_get_on(client: Client, address: &str) {
     let address = address.to_owned();
     let called = tokio::task::spawn_blocking(move || {

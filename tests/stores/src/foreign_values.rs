@@ -6,8 +6,9 @@ use limiter_testkit::server::{RedisServer, Reply};
 
 use crate::{Client, DEADLINE, PATIENT, bucket, plan, recovers_for, spend};
 
-/// Checks that nothing is read into what is not understood at the key of `user`, and nothing written over it; what heals it is a
-/// reset, or to take it away. The key is on `server`, whatever the address names.
+/// Checks that nothing is read into what is not understood at the key of `user`, and nothing
+/// written over it; what heals it is a reset, or to take it away. The key is on `server`, whatever
+/// the address names.
 pub async fn foreign_values_are_neither_read_nor_overwritten(
     client: Client,
     (address, layout): (&str, &KeyLayout),

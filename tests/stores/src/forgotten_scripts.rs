@@ -10,7 +10,8 @@ use tokio::time::sleep;
 
 use crate::{Store, bucket, plan};
 
-/// Checks that every call is answered, and charged once, while `server` forgets all scripts every millisecond.
+/// Checks that every call is answered, and charged once, while `server` forgets all scripts every
+/// millisecond.
 pub async fn every_call_is_answered_while_scripts_are_flushed(
     store: &Store,
     server: &RedisServer,

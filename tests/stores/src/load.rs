@@ -49,7 +49,8 @@ impl Load {
         }
     }
 
-    /// Stops the callers; returns how many calls were admitted, and of how many nobody learnt whether they were charged.
+    /// Stops the callers; returns how many calls were admitted, and of how many nobody learnt
+    /// whether they were charged.
     pub async fn end(self) -> (u32, u32) {
         self.told.stop.store(true, Ordering::Relaxed);
         for caller in self.callers {

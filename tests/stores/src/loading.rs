@@ -10,8 +10,9 @@ use tokio::net::TcpStream;
 
 use crate::{Client, DEADLINE, PATIENT, RECOVERY, bucket, recovers_for, spend};
 
-/// Makes `server`, which has the key of `user`, load its own data anew, slowly: for half a second or so it says LOADING to everyone,
-/// really. Checks that calls fail in time, and that who has the patience waits for it and is charged once.
+/// Makes `server`, which has the key of `user`, load its own data anew, slowly: for half a second
+/// or so it says LOADING to everyone, really. Checks that calls fail in time, and that a call with
+/// a long deadline waits for the server and is charged once.
 pub async fn loading_server_is_waited_for(
     client: Client,
     (address, layout): (&str, &KeyLayout),

@@ -22,7 +22,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 const FAIL_OVER: Duration = Duration::from_secs(20);
-/// A thread that the machine keeps from a processor for longer than that, of 50 ms, may have no time left for a call.
+/// A thread that the machine keeps from a processor for longer than that, of 50 ms, may have no
+/// time left for a call.
 const LATE_TURN: Duration = Duration::from_millis(20);
 
 faults_on_clients! {
@@ -115,7 +116,8 @@ fn bucket_of_others() -> Plan {
     plan("others", "1/h burst 10")
 }
 
-/// With the deadline that users have, of both clients. A call that is late is one that the machine has kept waiting.
+/// With the deadline that users have, of both clients. A call that is late is one that the machine
+/// has kept waiting.
 async fn slot_migration_under_load(stage: &Stage) {
     const CAPACITY: u32 = 1_000_000;
     const DECISIONS_PER_SLOT: u32 = 125;

@@ -158,7 +158,8 @@ async fn healthy(breaker: &Arc<CircuitBreaker<Counted>>, gold: &Plan, calls: u32
     }
 }
 
-/// Checks that something took as long as is promised at most, and as long as the machine kept a thread waiting meanwhile.
+/// Checks that something took as long as is promised at most, and as long as the machine kept a
+/// thread waiting meanwhile.
 async fn in_time(what: &str, since: Instant, took: Duration, promised: Duration, crowd: &Crowd) {
     let waited = crowd.waited(since, since + took).await;
     eprintln!("{what} after {took:?}, {waited:?} of them waiting");
@@ -239,7 +240,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A store that knows how many calls the breaker before it let through at a time when it was not closed.
+/// A store that knows how many calls the breaker before it let through at a time when it was not
+/// closed.
 struct Counted {
     store: Store,
     breaker: OnceLock<Weak<CircuitBreaker<Self>>>,

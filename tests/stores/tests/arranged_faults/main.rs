@@ -1,8 +1,10 @@
-//! The faults of one server, on a node of a cluster and on a primary behind sentinels: calls for its keys fail in time and say whether
-//! they may have charged, and are answered again when the server is back, or another has its place.
+//! The faults of one server, on a node of a cluster and on a primary behind sentinels: calls for
+//! its keys fail in time and say whether they may have charged, and are answered again when the
+//! server is back, or another has its place.
 //!
-//! What cannot be: behind sentinels a primary that was killed does not come back empty, for its replica has its place by then; a
-//! node of a cluster without replicas has nobody to take over; and a cluster takes no node's role away but for its replica.
+//! What cannot be: behind sentinels a primary that was killed does not come back empty, for its
+//! replica has its place by then; a node of a cluster without replicas has nobody to take over; and
+//! a cluster takes no node's role away but for its replica.
 #![cfg(test)]
 
 /// Makes a test of each function in each of the arrangements that it is for.

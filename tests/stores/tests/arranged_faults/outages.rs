@@ -49,7 +49,8 @@ async fn calls_that_fail_at_once_let_others_get_on(stage: &Stage, all: Arranged)
     calls_that_fail_let_others_get_on(stage.client, &all.address).await;
 }
 
-/// A node that wakes up has to hear from the others before it serves again; sentinels have elected another by then.
+/// A node that wakes up has to hear from the others before it serves again; sentinels have elected
+/// another by then.
 async fn stopped_for_seconds(stage: &Stage, all: Arranged) {
     let (store, gold) = (all.store(stage, DEADLINE), bucket(100_000));
     all.recovers(&store, &gold).await;
@@ -70,7 +71,8 @@ async fn stopped_at_start(stage: &Stage, all: Arranged) {
     recovers_for(&store, &all.user, &gold, FAIL_OVER).await;
 }
 
-/// Makes calls for a while that fail, or are answered by another server that has taken over; returns how many failed.
+/// Makes calls for a while that fail, or are answered by another server that has taken over;
+/// returns how many failed.
 async fn fails_or_another_answers(store: &Store, user: &Key, plan: &Plan, time: Duration) -> u32 {
     let (began, mut failed) = (Instant::now(), 0);
     while began.elapsed() < time {
@@ -130,8 +132,8 @@ fn bucket_of_others() -> Plan {
     plan("others", "1/h burst 10")
 }
 
-/// Each life of the node is used up before it is killed. So exactly the limit is charged in each, and what was admitted is that,
-/// but for calls of which nobody learnt whether they were charged.
+/// Each life of the node is used up before it is killed. So exactly the limit is charged in each,
+/// and what was admitted is that, but for calls of which nobody learnt whether they were charged.
 async fn killed_and_restarted_empty_under_load(stage: &Stage, all: Arranged) {
     const LIMIT: u32 = 1000;
     let (store, gold) = (all.store(stage, DEADLINE), bucket(LIMIT));
@@ -154,7 +156,8 @@ async fn killed_and_restarted_empty_under_load(stage: &Stage, all: Arranged) {
     assert!(sound, "{admitted} admitted, {unsure} unsure");
 }
 
-/// What was used up and has reached the replica stays used up: not a unit is admitted by the one that takes over.
+/// What was used up and has reached the replica stays used up: not a unit is admitted by the one
+/// that takes over.
 async fn killed_and_taken_over_under_load(stage: &Stage, all: Arranged) {
     const LIMIT: u32 = 1000;
     let (store, gold) = (all.store(stage, DEADLINE), bucket(LIMIT));

@@ -46,7 +46,8 @@ async fn loading_server_is_waited_for(stage: &Stage, all: Arranged) {
     limiter_store_tests::loading_server_is_waited_for(stage.client, place, server, user).await;
 }
 
-/// A store with the wrong password works by itself once the servers know it. Sentinels know no password.
+/// A store with the wrong password works by itself once the servers know it. Sentinels know no
+/// password.
 async fn wrong_password(stage: &Stage, all: Arranged) {
     let known = |password: &str| {
         for server in all.servers() {
@@ -83,7 +84,8 @@ async fn script_flush_every_millisecond(stage: &Stage, all: Arranged) {
     every_call_is_answered_while_scripts_are_flushed(&store, server, user).await;
 }
 
-/// Whatever was answered is charged at the one that has the key in the end, once; so may be what was not answered.
+/// Whatever was answered is charged at the one that has the key in the end, once; so may be what
+/// was not answered.
 async fn demoted_and_another_answers(stage: &Stage, all: Arranged) {
     let (store, gold) = (all.store(stage, DEADLINE), bucket(100_000));
     all.recovers(&store, &gold).await;

@@ -50,7 +50,8 @@ async fn spoiled_replies_are_said_and_charged_once(stage: &Stage, all: Arranged)
     }
 }
 
-/// By a proxy that only the store goes through: sentinels take a server whose replies are so slow for dead.
+/// By a proxy that only the store goes through: sentinels take a server whose replies are so slow
+/// for dead.
 async fn one_byte_at_a_time(stage: &Stage, all: Arranged) {
     let slow = FaultProxy::start(all.server().addr()).await;
     let slow = slow.expect("a proxy");

@@ -82,7 +82,8 @@ async fn stats_without_a_stopped_node_are_a_part(stage: &Stage) {
     }
 }
 
-/// Long enough for the nodes that answer, on a crowded machine too; and it is waited for those that do not.
+/// Long enough for the nodes that answer, on a crowded machine too; and it is waited for those that
+/// do not.
 const A_WHILE: Duration = Duration::from_millis(500);
 
 /// Returns what all nodes tell.
