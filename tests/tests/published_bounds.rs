@@ -14,7 +14,7 @@ use limiter_core::{
     RandomSource, RateLimiter, RateLimiterRepository, Share, Source,
 };
 use limiter_memory::MemoryStore;
-use limiter_testkit::{ManualClock, SeededRandom, block_on, tokio};
+use limiter_testkit::{ManualClock, ManualRandom, SeededRandom, block_on, tokio};
 use limiter_tests::{Tally, Trouble, TroubledStore};
 
 /// One plan of each algorithm, all of the same limit. Nothing is left to chance by the suppressing one.
@@ -93,8 +93,18 @@ fn bound_of(plan: &Plan) -> (u128, u128, u128) {
 
 /// Asks two nodes for all that there is, again and again while time goes on; returns when how much was admitted.
 fn admitted_over_time(plan: &Plan, steps: usize) -> Vec<(u128, u128)> {
-    let (clock, random) = (ManualClock::new(), SeededRandom::new(17));
-    let store: Arc<dyn RateLimiterRepository> = Arc::new(TroubledStore::on(&clock));
+    let clock = ManualClock::new();
+    admitted_by(local_on(&clock), &clock, plan, steps)
+}
+
+/// The same of a store on `clock`.
+fn admitted_by(
+    store: Arc<dyn RateLimiterRepository>,
+    clock: &ManualClock,
+    plan: &Plan,
+    steps: usize,
+) -> Vec<(u128, u128)> {
+    let random = SeededRandom::new(17);
     let nodes = [0, 1].map(|_| node(Arc::clone(&store), std::slice::from_ref(plan)));
     let (mut passed_us, mut admitted) = (0, Vec::new());
     for nth in 0..steps {
@@ -161,6 +171,37 @@ fn healthy_sliding_window_admits_at_most_its_limit_in_every_window() {
         }
         assert!(
             intervals(&admitted).any(|(_, sum)| sum > 3 * limit),
+            "the limit comes again"
+        );
+    }
+}
+
+/// The hard limit in every interval of one window, however lucky the draws: all that chance may let
+/// pass, passes. Nothing is left from the hard limit on, so one unit less is admitted.
+#[test]
+fn healthy_suppressing_window_admits_less_than_its_hard_limit_in_every_window() {
+    for text in [
+        "suppressing 30/min hard 45",
+        "suppressing 10/s hard 40",
+        "suppressing 5/24h hard 50",
+    ] {
+        let plan = Plan::new("gold", text).unwrap();
+        let Limit::SuppressingWindow(rule) = plan.limit() else {
+            unreachable!("{text}")
+        };
+        let (soft, hard) = (rule.soft().limit().into(), rule.hard().into());
+        let window_us = plan.limit().window().as_micros();
+        let (clock, lucky) = (ManualClock::new(), ManualRandom::new());
+        lucky.set(u64::MAX);
+        let store = MemoryStore::builder()
+            .clock(Arc::new(clock.clone()))
+            .random(Arc::new(lucky));
+        let admitted = admitted_by(Arc::new(store.build().unwrap()), &clock, &plan, 200);
+        let within = intervals(&admitted).filter(|(length, _)| *length < window_us);
+        let most: u128 = within.map(|(_, sum)| sum).max().unwrap();
+        assert!(most > soft && most + 1 == hard, "{plan}: {most} in one");
+        assert!(
+            intervals(&admitted).any(|(_, sum)| sum > 3 * hard),
             "the limit comes again"
         );
     }

@@ -8,7 +8,7 @@ use limiter_lua::{Connections, KeyLayout, Node};
 use limiter_sessions::TagKey;
 use limiter_testkit::ManualClock;
 
-use crate::{Attempts, Sessions, Store, timed};
+use crate::{Attempts, Sessions, Store, timed, timed_attempts, timed_sessions};
 
 /// Which adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +86,14 @@ impl Client {
 
     /// Makes a store of attempts on `address`.
     pub fn attempts(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Attempts {
-        match self {
+        let store: Attempts = match self {
             Self::Redis => {
                 let store = redis_rs(address, layout, deadline).build();
                 Arc::new(store.expect("a store"))
             }
             Self::Fred => Arc::new(fred(address, layout, deadline).build().expect("a store")),
-        }
+        };
+        timed_attempts(store, deadline)
     }
 
     /// Makes a store that decides by `clock`.
@@ -124,7 +125,7 @@ impl Client {
         layout: &KeyLayout,
         deadline: Duration,
     ) -> Attempts {
-        match self {
+        let store: Attempts = match self {
             Self::Redis => {
                 let store = redis_rs(address, layout, deadline).with_clock(Arc::new(clock));
                 Arc::new(store.build().expect("a store"))
@@ -133,37 +134,38 @@ impl Client {
                 let store = fred(address, layout, deadline).with_clock(Arc::new(clock));
                 Arc::new(store.build().expect("a store"))
             }
-        }
+        };
+        timed_attempts(store, deadline)
     }
 
     /// Makes a store of sessions on `address`, in any form that both adapters know.
     pub fn sessions(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
         let tags = TagKey::new([7; 32]).expect("a secret");
-        match self {
-            Self::Redis => {
-                let store = redis_rs(address, layout, deadline).build_sessions(tags);
-                store.expect("a store")
-            }
-            Self::Fred => {
-                let store = fred(address, layout, deadline).build_sessions(tags);
-                store.expect("a store")
-            }
-        }
+        let store = match self {
+            Self::Redis => redis_rs(address, layout, deadline)
+                .build_sessions(tags)
+                .expect("a store"),
+            Self::Fred => fred(address, layout, deadline)
+                .build_sessions(tags)
+                .expect("a store"),
+        };
+        timed_sessions(store, deadline)
     }
 
     /// Makes a store of sessions that sends every call with its own keys alone.
     pub fn sessions_apart(self, address: &str, layout: &KeyLayout, deadline: Duration) -> Sessions {
         let tags = TagKey::new([7; 32]).expect("a secret");
-        match self {
-            Self::Redis => {
-                let store = redis_rs(address, layout, deadline).with_calls_apart();
-                store.build_sessions(tags).expect("a store")
-            }
-            Self::Fred => {
-                let store = fred(address, layout, deadline).with_calls_apart();
-                store.build_sessions(tags).expect("a store")
-            }
-        }
+        let store = match self {
+            Self::Redis => redis_rs(address, layout, deadline)
+                .with_calls_apart()
+                .build_sessions(tags)
+                .expect("a store"),
+            Self::Fred => fred(address, layout, deadline)
+                .with_calls_apart()
+                .build_sessions(tags)
+                .expect("a store"),
+        };
+        timed_sessions(store, deadline)
     }
 }
 

@@ -9,11 +9,20 @@
     reason = "these are tests, in a library so that several files share them"
 )]
 
+mod arranged;
 mod black_hole;
+mod callers;
 mod client;
+mod crowd;
+mod fail_fast;
+mod foreign_values;
+mod forgotten_scripts;
 mod given;
+mod load;
+mod loading;
 mod stage;
 mod timed;
+mod timed_sessions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,11 +33,20 @@ use limiter_lua::KeyLayout;
 use limiter_sessions::SessionPorts;
 use limiter_testkit::server::RedisServer;
 
+pub use arranged::{Arranged, FAIL_OVER, RECOVERY};
 pub use black_hole::BlackHole;
+pub use callers::{no_cancelled_caller_gets_anothers_reply, no_surplus_reply_is_read_as_an_answer};
 pub use client::{BEHIND_SENTINELS, Client, IN_A_CLUSTER, OTHER_DATABASE};
+pub use crowd::Crowd;
+pub use fail_fast::calls_that_fail_let_others_get_on;
+pub use foreign_values::foreign_values_are_neither_read_nor_overwritten;
+pub use forgotten_scripts::every_call_is_answered_while_scripts_are_flushed;
 pub use given::{fred_client, fred_cluster, redis_cluster, redis_manager};
+pub use load::{Load, used_up};
+pub use loading::loading_server_is_waited_for;
 pub use stage::{Servers, Stage};
-pub use timed::{ends_by, in_time, timed};
+pub use timed::{ends_by, in_time, timed, timed_attempts};
+pub use timed_sessions::timed_sessions;
 
 pub type Store = Arc<dyn RateLimiterRepository>;
 pub type Attempts = Arc<dyn AbuseRepository>;

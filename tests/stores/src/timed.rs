@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use limiter_core::{Cost, Key, Plan, RateLimiterRepository, Refund, StoreError, Verdict};
+use limiter_core::{
+    AbusePolicy, AbuseRepository, AbuseVerdict, Block, Cost, Key, Plan, RateLimiterRepository,
+    Refund, StoreError, Verdict,
+};
 
-use crate::{DEADLINE, Store};
+use crate::{Attempts, DEADLINE, Store};
 
 /// What a call may take beyond its deadline.
 const SLACK: Duration = Duration::from_millis(25);
@@ -83,13 +86,19 @@ pub fn timed(store: Store, deadline: Duration) -> Store {
     Arc::new(Timed { store, deadline })
 }
 
-struct Timed {
-    store: Store,
+/// The same for a store of attempts.
+#[must_use]
+pub fn timed_attempts(store: Attempts, deadline: Duration) -> Attempts {
+    Arc::new(Timed { store, deadline })
+}
+
+struct Timed<S> {
+    store: S,
     deadline: Duration,
 }
 
 #[async_trait]
-impl RateLimiterRepository for Timed {
+impl RateLimiterRepository for Timed<Store> {
     async fn try_acquire(
         &self,
         key: &Key,
@@ -114,6 +123,25 @@ impl RateLimiterRepository for Timed {
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
         ends_by(self.deadline, self.store.reset(key, plans)).await
+    }
+}
+
+#[async_trait]
+impl AbuseRepository for Timed<Attempts> {
+    async fn record(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
+        ends_by(self.deadline, self.store.record(key, policy)).await
+    }
+
+    async fn status(&self, key: &Key, policy: &AbusePolicy) -> Result<AbuseVerdict, StoreError> {
+        ends_by(self.deadline, self.store.status(key, policy)).await
+    }
+
+    async fn forgive(&self, key: &Key, policy: &AbusePolicy) -> Result<(), StoreError> {
+        ends_by(self.deadline, self.store.forgive(key, policy)).await
+    }
+
+    async fn unblock(&self, key: &Key, policy: &AbusePolicy) -> Result<Option<Block>, StoreError> {
+        ends_by(self.deadline, self.store.unblock(key, policy)).await
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use limiter_core::{Cost, Plan};
 use limiter_store_tests::{
-    BEHIND_SENTINELS, DEADLINE, IN_A_CLUSTER, PATIENT, Stage, Store, UNHURRIED, bucket,
+    BEHIND_SENTINELS, Crowd, DEADLINE, IN_A_CLUSTER, PATIENT, Stage, Store, UNHURRIED, bucket,
     check_lost_reply, faults_on_clients, key, layout, plan, recovers, recovers_for, spend, spent,
 };
 use limiter_testkit::proxy::{Ending, FaultProxy, ReplyFault, ReplyRule};
@@ -22,6 +22,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 const FAIL_OVER: Duration = Duration::from_secs(20);
+/// A thread that the machine keeps from a processor for longer than that, of 50 ms, may have no
+/// time left for a call.
+const LATE_TURN: Duration = Duration::from_millis(20);
 
 faults_on_clients! {
     swallowed_reply_of_a_cluster_is_charged_once_and_said
@@ -113,7 +116,8 @@ fn bucket_of_others() -> Plan {
     plan("others", "1/h burst 10")
 }
 
-/// With the deadline that users have, of both clients.
+/// With the deadline that users have, of both clients. A call that is late is one that the machine
+/// has kept waiting.
 async fn slot_migration_under_load(stage: &Stage) {
     const CAPACITY: u32 = 1_000_000;
     const DECISIONS_PER_SLOT: u32 = 125;
@@ -133,20 +137,27 @@ async fn slot_migration_under_load(stage: &Stage) {
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicU32::new(0)),
     );
+    let crowd = Arc::new(Crowd::watch(cluster.nodes()));
     let load: Vec<_> = users
         .iter()
         .map(|user| {
             let (store, gold, user) = (store.clone(), gold.clone(), user.clone());
             let (stop, decided) = (stop.clone(), decided.clone());
+            let crowd = Arc::clone(&crowd);
             tokio::spawn(async move {
                 let (mut mine, mut late) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
+                    let began = Instant::now();
                     let said = store
                         .try_acquire(&user, std::slice::from_ref(&gold), Cost::ONE)
                         .await;
                     let said = match said {
-                        // A crowded machine may answer late; what was not even sent found nobody to send it to.
+                        // What was not even sent found nobody to send it to.
                         Err(error) if error.may_have_charged() => {
+                            let ended = Instant::now();
+                            let waited = crowd.waited(began, ended).await;
+                            let took = ended - began;
+                            assert!(waited > LATE_TURN, "{took:?}, {waited:?}: {error:?}");
                             late += 1;
                             continue;
                         }
@@ -156,9 +167,11 @@ async fn slot_migration_under_load(stage: &Stage) {
                     let (remaining, exact) = (said.plans[0].remaining, CAPACITY - mine);
                     let sound = (exact - late..=exact).contains(&remaining);
                     assert!(sound, "{remaining} left: state was lost or charged twice");
-                    assert!(late * 50 <= mine + 50, "{late} of {mine} calls were late");
                     decided.fetch_add(1, Ordering::Relaxed);
+                    // The load itself is not to be what keeps calls waiting.
+                    sleep(Duration::from_millis(1)).await;
                 }
+                late
             })
         })
         .collect();
@@ -188,9 +201,11 @@ async fn slot_migration_under_load(stage: &Stage) {
     .await
     .expect("the migration works");
     stop.store(true, Ordering::Relaxed);
+    let mut late = 0;
     for task in load {
-        task.await.expect("no failed decision");
+        late += task.await.expect("no failed decision");
     }
+    eprintln!("{late} calls were late with the machine");
 }
 
 /// What a cluster needs besides: `+cluster|slots`, and `+asking` to follow a slot that moves.

@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use limiter_core::{
     Verdict,
 };
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, Store, faults_on_clients, key, layout, plan, recovers, spend,
+    Crowd, DEADLINE, PATIENT, Stage, Store, faults_on_clients, key, layout, plan, recovers, spend,
 };
 use limiter_testkit::server::RedisServer;
 use tokio::task::JoinHandle;
@@ -30,28 +30,45 @@ faults_on_clients! {
 /// What the README promises.
 const OPENS: Duration = Duration::from_millis(500);
 const CLOSES: Duration = Duration::from_secs(1);
-/// A hundred calls a second.
-const EVERY: Duration = Duration::from_millis(10);
+/// The least load of which it is promised: fifty calls a second.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// How many calls there were before the server went away, and how many come at a time from then on.
+struct Calls {
+    before: u32,
+    at_once: u32,
+}
+
+impl Calls {
+    const FEW: Self = Self {
+        before: 0,
+        at_once: 1,
+    };
+}
 
 async fn stopped_for_half_a_second(stage: &Stage) {
-    stopped_for(stage, 0, Duration::from_millis(500)).await;
+    stopped_for(stage, Calls::FEW, Duration::from_millis(500)).await;
 }
 
 async fn stopped_for_seconds_after_thousands_of_calls(stage: &Stage) {
-    stopped_for(stage, 5_000, Duration::from_secs(4)).await;
+    let many = Calls {
+        before: 5_000,
+        at_once: 4,
+    };
+    stopped_for(stage, many, Duration::from_secs(4)).await;
 }
 
 async fn stopped_for_longer(stage: &Stage) {
-    stopped_for(stage, 0, Duration::from_secs(11)).await;
+    stopped_for(stage, Calls::FEW, Duration::from_secs(11)).await;
 }
 
-async fn stopped_for(stage: &Stage, calls_before: u32, away: Duration) {
+async fn stopped_for(stage: &Stage, calls: Calls, away: Duration) {
     let server = stage.server();
     let (stops, goes_on) = (
         || server.pause().expect("stops"),
         || server.resume().expect("goes on"),
     );
-    opens_and_closes(stage, &server, (calls_before, away), stops, goes_on).await;
+    opens_and_closes(stage, &server, (calls, away), stops, goes_on).await;
 }
 
 /// A server that is gone refuses connections, and adapters leave it alone for a while after each.
@@ -59,7 +76,7 @@ async fn killed_and_restarted(stage: &Stage) {
     let server = stage.server();
     let (dies, is_back) = (|| server.kill(), || server.restart().expect("starts again"));
     let away = Duration::from_secs(6);
-    opens_and_closes(stage, &server, (0, away), dies, is_back).await;
+    opens_and_closes(stage, &server, (Calls::FEW, away), dies, is_back).await;
 }
 
 /// Whoever refuses a password is there: to leave it alone would help nobody, and hide what is wrong.
@@ -83,7 +100,7 @@ async fn wrong_password_does_not_open_it(stage: &Stage) {
 async fn opens_and_closes(
     stage: &Stage,
     server: &RedisServer,
-    (calls_before, away): (u32, Duration),
+    (calls, away): (Calls, Duration),
     goes_away: impl Fn(),
     comes_back: impl Fn(),
 ) {
@@ -93,25 +110,26 @@ async fn opens_and_closes(
     let counted = Arc::new(Counted::of(store));
     let breaker = CircuitBreaker::new(counted.clone(), Arc::new(WallClock), Arc::new(Chance));
     let breaker = Arc::new(breaker);
-    healthy(&breaker, &gold, calls_before).await;
-    let load = Load::begin(breaker.clone(), gold);
+    counted.is_behind(&breaker);
+    healthy(&breaker, &gold, calls.before).await;
+    let load = Load::begin(breaker.clone(), gold, calls.at_once);
 
-    let crowd = Crowd::watch();
+    let crowd = Crowd::watch([server]);
     goes_away();
     let stopped = Instant::now();
     let opened = until(&breaker, BreakerState::Open).await;
-    assert!(opened <= crowd.grants(OPENS), "it opened after {opened:?}");
+    in_time("opened", stopped, opened, OPENS, &crowd).await;
     // Those that were under way when it opened have ended by then.
     sleep(2 * DEADLINE).await;
     counted.most.store(0, Ordering::Relaxed);
     sleep(away.saturating_sub(stopped.elapsed())).await;
-    let most = counted.most.load(Ordering::Relaxed);
-    assert!(most <= 1, "{most} probes at once");
 
     comes_back();
-    let crowd = Crowd::watch();
+    let (crowd, returned) = (Crowd::watch([server]), Instant::now());
     let closed = until(&breaker, BreakerState::Closed).await;
-    assert!(closed <= crowd.grants(CLOSES), "it closed after {closed:?}");
+    let most = counted.most.load(Ordering::Relaxed);
+    assert!(most <= 1, "{most} probes at once");
+    in_time("closed", returned, closed, CLOSES, &crowd).await;
     load.decided_by_store().await;
     load.end().await;
 }
@@ -140,6 +158,15 @@ async fn healthy(breaker: &Arc<CircuitBreaker<Counted>>, gold: &Plan, calls: u32
     }
 }
 
+/// Checks that something took as long as is promised at most, and as long as the machine kept a
+/// thread waiting meanwhile.
+async fn in_time(what: &str, since: Instant, took: Duration, promised: Duration, crowd: &Crowd) {
+    let waited = crowd.waited(since, since + took).await;
+    eprintln!("{what} after {took:?}, {waited:?} of them waiting");
+    let most = promised + waited;
+    assert!(took <= most, "{what} after {took:?}, {waited:?} waiting");
+}
+
 /// Waits for a state of the breaker; returns how long that took.
 async fn until(breaker: &CircuitBreaker<Counted>, state: BreakerState) -> Duration {
     let began = Instant::now();
@@ -152,48 +179,6 @@ async fn until(breaker: &CircuitBreaker<Counted>, state: BreakerState) -> Durati
 /// Who decided requests, and when each began.
 type Sources = Arc<Mutex<Vec<(Instant, Source)>>>;
 
-/// Watches how late a thread comes to its turn. What is promised is promised of a machine on which calls are answered before they
-/// count as slow: on a crowded one the breaker does what it should if it takes longer.
-struct Crowd {
-    over: Arc<AtomicBool>,
-    longest_us: Arc<AtomicU32>,
-}
-
-impl Crowd {
-    fn watch() -> Self {
-        let watched = Self {
-            over: Arc::default(),
-            longest_us: Arc::default(),
-        };
-        let (over, longest_us) = (watched.over.clone(), watched.longest_us.clone());
-        std::thread::spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                std::thread::sleep(Duration::from_millis(1));
-                let took_us = u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX);
-                longest_us.fetch_max(took_us, Ordering::Relaxed);
-            }
-        });
-        watched
-    }
-
-    /// Returns how long something may take that was promised to take so long.
-    fn grants(&self, promised: Duration) -> Duration {
-        let longest = Duration::from_micros(self.longest_us.load(Ordering::Relaxed).into());
-        if longest < Duration::from_millis(10) {
-            promised
-        } else {
-            3 * promised
-        }
-    }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Requests that come steadily to a limiter that fails open.
 struct Load {
     stop: Arc<AtomicBool>,
@@ -202,7 +187,7 @@ struct Load {
 }
 
 impl Load {
-    fn begin(store: Store, gold: Plan) -> Self {
+    fn begin(store: Store, gold: Plan, at_once: u32) -> Self {
         let name = [gold.name().clone()];
         let plans = InMemoryPlanRegistry::new([gold]).expect("one plan");
         let limiter = Arc::new(DefaultRateLimiter::new(Arc::new(plans), store));
@@ -213,13 +198,15 @@ impl Load {
             let mut ticks = tokio::time::interval(EVERY);
             while !stopped.load(Ordering::Relaxed) {
                 ticks.tick().await;
-                let (limiter, name, told) = (limiter.clone(), name.clone(), Arc::clone(&told));
-                requests.push(tokio::spawn(async move {
-                    let began = Instant::now();
-                    let decision = limiter.check(&key("bob"), &name, Cost::ONE).await;
-                    let source = decision.expect("a decision").source();
-                    lock(&told).push((began, source));
-                }));
+                for _ in 0..at_once {
+                    let (limiter, name, told) = (limiter.clone(), name.clone(), told.clone());
+                    requests.push(tokio::spawn(async move {
+                        let began = Instant::now();
+                        let decision = limiter.check(&key("bob"), &name, Cost::ONE).await;
+                        let source = decision.expect("a decision").source();
+                        lock(&told).push((began, source));
+                    }));
+                }
             }
             for request in requests {
                 request.await.expect("every call in time");
@@ -253,10 +240,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A store that knows how many calls it had at a time.
+/// A store that knows how many calls the breaker before it let through at a time when it was not
+/// closed.
 struct Counted {
     store: Store,
-    running: AtomicU32,
+    breaker: OnceLock<Weak<CircuitBreaker<Self>>>,
+    probes: AtomicU32,
     most: AtomicU32,
 }
 
@@ -264,16 +253,27 @@ impl Counted {
     fn of(store: Store) -> Self {
         Self {
             store,
-            running: AtomicU32::new(0),
+            breaker: OnceLock::new(),
+            probes: AtomicU32::new(0),
             most: AtomicU32::new(0),
         }
     }
 
+    fn is_behind(&self, breaker: &Arc<CircuitBreaker<Self>>) {
+        let set = self.breaker.set(Arc::downgrade(breaker));
+        set.expect("behind one breaker");
+    }
+
     async fn count<T>(&self, call: impl Future<Output = T>) -> T {
-        let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most.fetch_max(running, Ordering::Relaxed);
+        let breaker = self.breaker.get().and_then(Weak::upgrade);
+        let state = breaker.map(|breaker| breaker.state());
+        if state == Some(BreakerState::Closed) {
+            return call.await;
+        }
+        let probes = self.probes.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(probes, Ordering::Relaxed);
         let answer = call.await;
-        self.running.fetch_sub(1, Ordering::Relaxed);
+        self.probes.fetch_sub(1, Ordering::Relaxed);
         answer
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use limiter_core::StoreError;
 use limiter_sessions::{StoreReport, StoreStats};
 
@@ -22,20 +23,35 @@ impl<D: Driver> StoreStats for SessionRunner<D> {
             began: Instant::now(),
         };
         let nodes = inquiry.nodes().await?;
-        let mut report = StoreReport::default();
-        report.is_complete = nodes.are_all;
-        for (nth, node) in nodes.routes.iter().enumerate() {
-            match inquiry.stats_of(node, keys_max).await {
-                Ok(more) => report = report.and(more),
-                // Of the nodes before, something is known.
-                Err(_) if nth > 0 && inquiry.left().is_zero() => {
-                    report.is_complete = false;
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
+        // Side by side: a node that is silent takes nothing of the time of the others.
+        let asked = nodes.routes.iter();
+        let asked = asked.map(|node| inquiry.stats_of(node, keys_max));
+        together(join_all(asked).await, nodes.are_all)
+    }
+}
+
+/// Adds up what nodes told. What one of them did not tell leaves the report incomplete.
+///
+/// # Errors
+/// What the first said, if none told anything.
+fn together(
+    told: Vec<Result<StoreReport, StoreError>>,
+    are_all: bool,
+) -> Result<StoreReport, StoreError> {
+    let (mut sum, mut failed) = (None::<StoreReport>, None);
+    for told in told {
+        match told {
+            Ok(more) => sum = Some(sum.map_or(more, |sum| sum.and(more))),
+            Err(error) => failed = failed.or(Some(error)),
         }
-        Ok(report)
+    }
+    match (sum, failed) {
+        (None, Some(error)) => Err(error),
+        (sum, failed) => {
+            let mut report = sum.unwrap_or_default();
+            report.is_complete &= are_all && failed.is_none();
+            Ok(report)
+        }
     }
 }
 

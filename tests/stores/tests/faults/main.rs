@@ -9,7 +9,4 @@ mod told;
 mod users;
 mod values;
 
-use std::time::Duration;
-
-/// How long a store may take to come back.
-const RECOVERY: Duration = Duration::from_secs(3);
+use limiter_store_tests::RECOVERY;

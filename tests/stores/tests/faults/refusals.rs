@@ -1,13 +1,11 @@
 //! Servers that are there, and say no.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use limiter_core::{Cost, StoreError};
+use limiter_core::StoreError;
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers,
-    spend, spent,
+    DEADLINE, PATIENT, Stage, bucket, every_call_is_answered_while_scripts_are_flushed,
+    faults_on_clients_and_servers, key, layout, recovers, spend, spent,
 };
 use limiter_testkit::proxy::{ReplyFault, ReplyRule};
 use limiter_testkit::server::RedisServer;
@@ -27,27 +25,7 @@ faults_on_clients_and_servers! {
 async fn script_flush_every_millisecond(stage: &Stage) {
     let server = stage.server();
     let store = stage.client.store(&server.url(), &layout(), PATIENT);
-    let stop = Arc::new(AtomicBool::new(false));
-    let flusher = {
-        let (server, stop) = (server.clone(), stop.clone());
-        tokio::task::spawn_blocking(move || {
-            while !stop.load(Ordering::Relaxed) {
-                server.script_flush().expect("flushes");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        })
-    };
-    let gold = bucket(100_000);
-    let plans = [gold.clone(), plan("window", "sliding 1000000/h")];
-    for nth in 1..=500 {
-        let said = store
-            .try_acquire(&key("ann"), &plans, Cost::ONE)
-            .await
-            .expect("an answer");
-        assert_eq!(said.plans[0].remaining, 100_000 - nth);
-    }
-    stop.store(true, Ordering::Relaxed);
-    flusher.await.expect("no panic");
+    every_call_is_answered_while_scripts_are_flushed(&store, &server, &key("ann")).await;
 }
 
 async fn out_of_memory(stage: &Stage) {
@@ -132,41 +110,11 @@ fn read_only_replies(server: &RedisServer) -> u32 {
     count.map_or(0, |count| count.trim().parse().expect("a number"))
 }
 
-/// Loads its own data anew, slowly: for a second or so the server says LOADING to everyone, really.
 async fn loading_server_is_waited_for(stage: &Stage) {
-    let server = stage.server();
-    let (layout, gold) = (layout(), bucket(1000));
-    let hasty = stage.client.store(&server.url(), &layout, DEADLINE);
-    let patient = stage.client.store(&server.url(), &layout, PATIENT);
-    recovers(&hasty, &gold, PATIENT).await;
-    let plans = [gold.clone()];
-    let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
-    assert!(said.expect("an answer").admitted);
-    server
-        .command(&["DEBUG", "POPULATE", "1000"])
-        .expect("filled");
-    server
-        .config_set("loading-process-events-interval-bytes", "1024")
-        .expect("set");
-    server.config_set("key-load-delay", "500").expect("set");
-    let reloading = server.clone();
-    let reload = tokio::task::spawn_blocking(move || reloading.command(&["DEBUG", "RELOAD"]));
-    let began = Instant::now();
-    let error = loop {
-        match spend(&hasty, &key("bob"), &gold).await {
-            Ok(_) => assert!(began.elapsed() < RECOVERY, "the server never said LOADING"),
-            Err(error) => break error,
-        }
-    };
-    assert!(error.is_outage(), "{error:?}");
-    // This one waits for the server, and is charged once.
-    let said = patient.try_acquire(&key("ann"), &plans, Cost::ONE).await;
-    assert_eq!(said.expect("an answer").plans[0].remaining, 998);
-    reload.await.expect("no panic").expect("reloaded");
-    recovers(&hasty, &gold, RECOVERY).await;
-    // What filled the server has no TTL.
-    let empty = "for nth = 0, 999 do redis.call('DEL', 'key:' .. nth) end";
-    server.command(&["EVAL", empty, "0"]).expect("emptied");
+    let (server, layout) = (stage.server(), layout());
+    let (address, ann) = (server.url(), key("ann"));
+    let place = (address.as_str(), &layout);
+    limiter_store_tests::loading_server_is_waited_for(stage.client, place, &server, &ann).await;
 }
 
 /// A script on one key gets no TRYAGAIN of a real server, which is why there is one key. Through the proxy, word by word as

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Key, Plan};
+use limiter_core::{Cost, Key};
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, Store, UNHURRIED, bucket, check_lost_reply,
-    faults_on_clients_and_servers, key, layout, recovers, spend, spent,
+    DEADLINE, PATIENT, Stage, UNHURRIED, bucket, check_lost_reply, faults_on_clients_and_servers,
+    key, layout, no_cancelled_caller_gets_anothers_reply, no_surplus_reply_is_read_as_an_answer,
+    recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Direction, Ending, ReplyFault, ReplyRule, Toxic};
 use tokio::time::sleep;
@@ -106,85 +107,22 @@ async fn garbage_reply(stage: &Stage) {
     }
 }
 
-/// A reply too many: under load, those after it would each be read as one to another call, for ever. So the connection is given up.
 async fn surplus_reply_does_not_put_later_calls_out_of_step(stage: &Stage) {
-    const CALLERS: u32 = 16;
     let (server, proxy) = stage.proxied().await;
     let address = server.url_at(proxy.addr());
     let store = stage.client.store_apart(&address, &layout(), UNHURRIED);
     recovers(&store, &bucket(10), PATIENT).await;
-    // So that there are always calls under way.
-    proxy.add(
-        Direction::Replies,
-        Toxic::Latency {
-            delay: Duration::from_millis(5),
-            jitter: Duration::from_millis(5),
-        },
-    );
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|nth| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                let (own, gold, mut wrong) = (key(&format!("caller {nth}")), bucket(1_000_000), 0);
-                let first = spent_before(&store, &own, &gold, nth).await;
-                for _ in 0..100 {
-                    if let Ok(said) = spend(&store, &own, &gold).await {
-                        let spent = 1_000_000 - said.plans[0].remaining;
-                        wrong += u32::from(!(first..=first + 100).contains(&spent));
-                    }
-                    sleep(Duration::from_micros(fastrand::u64(0..3000))).await;
-                }
-                wrong
-            })
-        })
-        .collect();
-    sleep(Duration::from_millis(100)).await;
-    let surplus = "+OK\r\n+OK\r\n";
-    proxy.add_rule(ReplyRule::next(1, ReplyFault::Garbage(surplus.into())).to_command("EVALSHA"));
-    let mut wrong = 0;
-    for caller in callers {
-        wrong += caller.await.expect("every call in time");
-    }
-    // Replies that were read together with it have found their calls before it is understood.
-    assert!(wrong <= CALLERS, "{wrong} calls got a reply to another");
+    no_surplus_reply_is_read_as_an_answer(&store, &proxy, callers(16)).await;
 }
 
-/// Spends an amount that no other caller spends, so that what is spent tells whose a reply is.
-async fn spent_before(store: &Store, own: &Key, gold: &Plan, nth: u32) -> u32 {
-    let first = (nth + 1) * 1_000;
-    let cost = Cost::new(first).expect("a cost");
-    let said = store.try_acquire(own, std::slice::from_ref(gold), cost);
-    assert!(said.await.expect("an answer").admitted);
-    first
-}
-
-/// Callers are dropped at random moments; each has spent another amount before, and so sees at once if a reply was another's.
 async fn cancelled_callers_get_nobody_elses_reply(stage: &Stage) {
     let server = stage.server();
     let store = stage.client.store(&server.url(), &layout(), PATIENT);
     recovers(&store, &bucket(10), PATIENT).await;
-    let callers: Vec<_> = (0..64_u32)
-        .map(|nth| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                let (own, gold, mut kept) = (key(&format!("caller {nth}")), bucket(1_000_000), 0);
-                let first = spent_before(&store, &own, &gold, nth).await;
-                for _ in 0..100 {
-                    let plans = [gold.clone()];
-                    let call = store.try_acquire(&own, &plans, Cost::ONE);
-                    let patience = Duration::from_micros(fastrand::u64(0..2000));
-                    if let Ok(said) = tokio::time::timeout(patience, call).await {
-                        let spent = 1_000_000 - said.expect("an answer").plans[0].remaining;
-                        assert!((first..=first + 100).contains(&spent), "{spent} spent");
-                        kept += 1;
-                    }
-                }
-                let spent = spent(&store, &own, &gold).await - first;
-                assert!((kept..=100).contains(&spent), "{kept} kept, {spent} spent");
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await.expect("no wrong reply");
-    }
+    no_cancelled_caller_gets_anothers_reply(&store, callers(64)).await;
+}
+
+fn callers(count: u32) -> Vec<Key> {
+    let callers = (0..count).map(|nth| key(&format!("caller {nth}")));
+    callers.collect()
 }

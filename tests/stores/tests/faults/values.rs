@@ -1,81 +1,17 @@
 //! Values that are none of the limiter's.
 
-use limiter_core::StoreError;
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, bucket, faults_on_clients_and_servers, key, layout, plan, recovers,
-    spend,
+    Stage, faults_on_clients_and_servers, foreign_values_are_neither_read_nor_overwritten, key,
+    layout,
 };
-use limiter_testkit::server::Reply;
 
 faults_on_clients_and_servers! {
     foreign_and_corrupt_values
 }
 
-/// Nothing is read into what is not understood, and nothing written over it; what heals it is a reset, or to take it away.
 async fn foreign_and_corrupt_values(stage: &Stage) {
-    let server = stage.server();
-    let layout = layout();
-    let store = stage.client.store(&server.url(), &layout, PATIENT);
-    recovers(&store, &bucket(10), PATIENT).await;
-    let name = layout.name(&key("ann"));
-    let limits = [
-        "1/d burst 10",
-        "7/3d burst 10",
-        "sliding 10/h",
-        "suppressing 10/h",
-        "fixed 10/h",
-    ];
-    for limit in limits {
-        let gold = plan("gold", limit);
-        for (state, words) in [
-            (&b"\x91whatever"[..], "version 9"),
-            (b"\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", "version 2"),
-            (b"\x11short", "corrupt"),
-            (b"", "corrupt"),
-            (b"\x12", "corrupt"),
-        ] {
-            server
-                .command(&[&b"HSET"[..], &name, b"gold", state])
-                .expect("set");
-            let error = spend(&store, &key("ann"), &gold)
-                .await
-                .expect_err("not understood");
-            let StoreError::Misconfigured { cause, .. } = &error else {
-                panic!("{error:?}")
-            };
-            assert!(cause.to_string().contains(words), "{cause} lacks {words}");
-            // Nothing was written, and a reset heals it.
-            let kept = server
-                .command(&[&b"HGET"[..], &name, b"gold"])
-                .expect("get");
-            assert_eq!(kept, Reply::Bulk(state.to_vec()));
-            store
-                .reset(&key("ann"), std::slice::from_ref(&gold))
-                .await
-                .expect("forgotten");
-            assert!(
-                spend(&store, &key("ann"), &gold)
-                    .await
-                    .expect("well again")
-                    .admitted
-            );
-        }
-    }
-    server
-        .command(&[&b"SET"[..], &name, b"a string"])
-        .expect("set");
-    let error = spend(&store, &key("ann"), &bucket(10))
-        .await
-        .expect_err("wrong type");
-    assert!(
-        matches!(error, StoreError::Misconfigured { .. }),
-        "{error:?}"
-    );
-    assert!(!error.may_have_charged());
-    // Held to the usual deadline, whatever it is told before it.
-    let hasty = stage.client.store(&server.url(), &layout, DEADLINE);
-    assert!(spend(&hasty, &key("ann"), &bucket(10)).await.is_err());
-    server.command(&[&b"DEL"[..], &name]).expect("taken away");
-    let said = spend(&store, &key("ann"), &bucket(10)).await;
-    assert_eq!(said.expect("well again").plans[0].remaining, 9);
+    let (server, layout) = (stage.server(), layout());
+    let (address, ann) = (server.url(), key("ann"));
+    let place = (address.as_str(), &layout);
+    foreign_values_are_neither_read_nor_overwritten(stage.client, place, &server, &ann).await;
 }
