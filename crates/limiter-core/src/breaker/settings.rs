@@ -15,7 +15,7 @@ use std::time::Duration;
 /// | `silent_for` | 250 ms | above 1 h | `silent_for must be at most 1 h` |
 /// | `open_for`, doubled at each relapse | 100 ms | below 1 ms | `open_for must be at least 1 ms` |
 /// | | | above `open_at_most` | `open_for must not exceed open_at_most` |
-/// | `open_at_most` | 240 ms | above 1 h | `open_at_most must be at most 1 h` |
+/// | `open_at_most` | 220 ms | above 1 h | `open_at_most must be at most 1 h` |
 /// | `probe_limit` | 500 ms | below 1 ms or above 1 h | `probe_limit must be 1 ms to 1 h` |
 /// | `successes_to_close` | 5 | 0 | `successes_to_close must be at least 1` |
 ///
@@ -60,7 +60,7 @@ impl BreakerSettings {
             silent_calls: 10,
             silent_for: Duration::from_millis(250),
             open_for: Duration::from_millis(100),
-            open_at_most: Duration::from_millis(240),
+            open_at_most: Duration::from_millis(220),
             probe_limit: Duration::from_millis(500),
             successes_to_close: 5,
         }
