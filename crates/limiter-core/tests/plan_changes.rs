@@ -317,6 +317,7 @@ fn two_bursts_in_alternation_stay_within_the_law() {
         ["10/s burst 1000", "10/s burst 10"],
         ["1000/h", "10/min"],
         ["100000/24h", "1/h"],
+        ["100000/7d", "1/24h"],
         ["sliding 1000/h", "sliding 10/min"],
         ["sliding 100/100s", "sliding 1/s"],
         ["suppressing 100/100s hard 100", "suppressing 1/s hard 1"],
@@ -327,6 +328,35 @@ fn two_bursts_in_alternation_stay_within_the_law() {
                 calls_a_second,
                 4_000.min((20_000.0 / calls_a_second) as u32),
             );
+        }
+    }
+}
+
+/// A debt that takes longer to refill at the slower rate than any bucket may is not forgotten by that: not with one spend of
+/// the slower plan a day, nor when the faster one comes back.
+#[test]
+fn a_debt_that_is_too_long_for_a_slower_rate_is_kept_whole() {
+    for (limits, calls, every_us) in [
+        (["100000/7d", "1/24h"], 40, 86_400_000_000),
+        (["1000000000/s", "1/366d burst 100"], 4, 366 * 86_400_000_000),
+        (["1000000000/366d", "1/366d burst 100"], 4, 366 * 86_400_000_000),
+        (["1000003/7d burst 999999", "7/30d burst 3"], 40, 5 * 86_400_000_000),
+    ] {
+        let limits = limits.map(|text| text.parse::<Limit>().unwrap());
+        let mut desk = Desk::of(limits[0]);
+        let mut admissions = Vec::new();
+        for _ in 0..calls {
+            // The slower one first: its charge writes down what the faster one finds.
+            for limit in [limits[1], limits[0]] {
+                desk.plans[0] = plan("only", limit);
+                let left = desk.peek(Cost::ONE).plans[0].remaining;
+                let Ok(cost) = Cost::new(left) else { continue };
+                assert!(desk.acquire(cost, Draw::LOWEST).admitted);
+                let (at_us, cost) = (desk.passed_us, left.into());
+                admissions.push(Admission { at_us, cost });
+                is_within_the_law(&limits, &admissions).unwrap();
+            }
+            desk.advance(every_us);
         }
     }
 }

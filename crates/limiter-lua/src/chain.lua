@@ -35,7 +35,7 @@ local key, call = KEYS[1], ARGV[1]
 local read, write, byte, floor, ceil = struct.unpack, struct.pack, string.byte, math.floor, math.ceil
 local op, plans, draw, at = read('>BBI3', call)
 
--- Returns x * y / d rounded down, and what is left over. Exact for x < 2^53, y < 2^53, d < 2^46 and a result < 2^53: seven bits of x
+-- Returns x * y / d rounded down, and what is left over. Exact for x < 2^53, y < 2^53, d <= 2^45 and a result < 2^53: seven bits of x
 -- at a time.
 local function mul_div(x, y, d)
   local whole, part, quotient, left = floor(y / d), y % d, 0, 0
@@ -128,6 +128,7 @@ for i = 1, plans do
     local second_part = units * 1024
     local seen, debt_us, debt_part, lacks_us, lacks_part = now, 0, 0, 0, 0
     local old_seen, old_us, old_part, old_units, old_period, covered = nil, nil, 0, 1, nil, 0
+    local parts, keeps_rate = 0, false
     if form == 0x11 then
       old_seen, old_us, old_period = read('>I7I7I4', state, 2)
       old_us, old_part = floor(old_us / 1024), old_us % 1024
@@ -164,11 +165,13 @@ for i = 1, plans do
         debt_us, debt_part = old_us, old_part
         if old_period ~= period or old_units ~= units then
           -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token, but at most 10^9 tokens.
-          local parts, left = mul_div(old_units * 1024, debt_us, old_period)
+          local left
+          parts, left = mul_div(old_units * 1024, debt_us, old_period)
           parts = parts + ceil((left + debt_part) / old_period)
           if parts > 1024000000000 then parts = 1024000000000 end
+          -- Beyond 2^53 not exact, but then far longer than any bucket takes to fill.
           debt_us, debt_part = mul_div(parts, period, second_part)
-          if debt_us >= 4503599627370495 then debt_us, debt_part = 4503599627370495, 0 end
+          keeps_rate = debt_us >= 4503599627370495
         end
         -- More than the bucket holds: it was empty then.
         lacks_us, lacks_part = rest_us + cost_us, rest_part + cost_part
@@ -180,8 +183,20 @@ for i = 1, plans do
       end
     end
     if op == 1 and admits then
-      debt_us, debt_part = debt_us + cost_us, debt_part + cost_part
-      if debt_part >= second_part then debt_us, debt_part = debt_us + 1, debt_part - second_part end
+      if keeps_rate then
+        -- It would take too long to refill at the rate of this plan: it stays at the rate that it had.
+        -- A charge is a whole number of parts; of what was refilled, the whole ones count.
+        local charge, left = mul_div(cost_us, second_part, period)
+        local refilled = mul_div(seen - old_seen, second_part, period)
+        if refilled > parts then refilled = parts end
+        parts = parts - refilled + charge + (left + cost_part) / period
+        tag, units, period = form, old_units, old_period
+        debt_us, debt_part = mul_div(parts, period, units * 1024)
+      else
+        debt_us, debt_part = debt_us + cost_us, debt_part + cost_part
+        if debt_part >= second_part then debt_us, debt_part = debt_us + 1, debt_part - second_part end
+      end
+      -- No sequence of plans comes to this.
       if debt_us >= 4503599627370495 then debt_us, debt_part = 4503599627370495, 0 end
       if tag == 0x11 and debt_us < 4398046511104 then
         after = write('>BI7I7I4', tag, seen, debt_us * 1024 + debt_part, period)

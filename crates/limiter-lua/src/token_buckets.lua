@@ -34,6 +34,8 @@ if state$ then
   if full_at > now then
     if period ~= period$ then
       -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token.
+      -- A charge to a bucket that lacks more than it holds costs no more than was refilled since: the
+      -- debt that is written is no longer than this one, or than the bucket takes to fill.
       local parts = math.ceil(debt / period)
       debt = parts * period$
       if parts > 1024000000000 or debt >= 4503599627370496 then return '?' end

@@ -51,6 +51,19 @@ pub(crate) fn compact_bucket(rng: &mut Rng) -> Limit {
     }
 }
 
+/// One of a few whose rates are so far apart that what one lacks would take the other longer to refill than any bucket may.
+pub(crate) fn bucket_far_from_others(rng: &mut Rng) -> Limit {
+    let texts = [
+        "100000/7d",
+        "1/24h",
+        "1000000000/s",
+        "1000000000/366d",
+        "7/366d burst 100",
+        "3/10ms burst 1000000000",
+    ];
+    texts[rng.usize(0..texts.len())].parse().expect("a limit")
+}
+
 pub(crate) fn sliding_window(rng: &mut Rng) -> Limit {
     let window = period(rng);
     let granularity = window / rng.u32(1..50);

@@ -21,7 +21,7 @@ use limiter_testkit::rig::Site;
 use limiter_testkit::server::{Flavour, RedisServer};
 
 use limits::{
-    any_limit, compact_bucket, fixed_window, sliding_window, suppressing_window, token_bucket,
+    any_limit, bucket_far_from_others, compact_bucket, fixed_window, sliding_window, suppressing_window, token_bucket,
 };
 use walker::{Ground, Walker};
 
@@ -47,6 +47,8 @@ struct Plans {
     make: fn(&mut Rng) -> Limit,
     /// Whether some of them only count.
     with_shadows: bool,
+    /// A plan gets other numbers with one step of so many.
+    steps_of_a_plan: u8,
 }
 
 impl Plans {
@@ -55,6 +57,7 @@ impl Plans {
             count: 1,
             make,
             with_shadows: false,
+            steps_of_a_plan: 50,
         }
     }
 
@@ -63,6 +66,7 @@ impl Plans {
         count: 4,
         make: any_limit,
         with_shadows: true,
+        steps_of_a_plan: 50,
     };
 
     /// So many of those that have a script of their own.
@@ -71,6 +75,15 @@ impl Plans {
             count,
             make: compact_bucket,
             with_shadows: false,
+            steps_of_a_plan: 50,
+        }
+    }
+
+    /// The same, whose numbers change with every other step.
+    const fn in_turn(self) -> Self {
+        Self {
+            steps_of_a_plan: 2,
+            ..self
         }
     }
 
@@ -88,7 +101,7 @@ impl Plans {
 
     /// Changes a plan now and then, to other numbers or another algorithm.
     fn change(self, walker: &mut Walker, rng: &mut Rng) {
-        if rng.u8(0..50) == 0 {
+        if rng.u8(0..self.steps_of_a_plan) == 0 {
             let nth = rng.usize(0..self.count);
             let shadow = self.shadow(rng);
             let limit = if rng.u8(0..10) == 0 {
@@ -203,6 +216,14 @@ fn agrees_on_compact_buckets(count: usize) {
 #[test]
 fn prop_lua_agrees_with_the_model_on_token_buckets() {
     agrees(Client::Redis, Site::Redis, Plans::one(token_bucket), STEPS);
+}
+
+#[test]
+fn prop_lua_agrees_with_the_model_on_token_buckets_in_turn() {
+    for make in [token_bucket, compact_bucket, bucket_far_from_others] {
+        let plans = Plans::one(make).in_turn();
+        agrees(Client::Redis, Site::Redis, plans, FEW_STEPS);
+    }
 }
 
 #[test]
