@@ -99,9 +99,10 @@ for i = 1, plans do
     if state then
       local old_seen, old_debt = read('>I7I7', state, 2)
       old_debt = old_debt / 1024
-      local full_at = old_seen + ceil(old_debt)
-      covered = full_at - full_at % 5000000 + 5000000
-      if full_at > now then
+      -- The slot of its TTL is that of the whole microseconds.
+      local ends = old_seen + floor(old_debt)
+      covered = ends - ends % 5000000 + 5000000
+      if old_seen + ceil(old_debt) > now then
         if seen < old_seen then seen = old_seen end
         local refilled = seen - old_seen
         debt, lacks = old_debt - refilled, rest + cost - refilled
