@@ -19,7 +19,8 @@
 --   0x12/3   sliding, suppressing window: seen_us u56, newest_began_us u56, total u56, kept_us u48, then for each sub-bucket, the
 --            oldest in front: came_at_us u56, units u32 (total is the sum of these units, kept_us the longest window of the plans
 --            that added to it)
---   0x14     fixed window: began_us u56, ends_at_us u56, used u32
+--   0x14     fixed window: began_us u56, ends_at_us u56, used u32 (2^31 more if another one follows); if plans with other
+--            windows have taken turns, up to four of these, the oldest in front
 --            A state that has run out under the plans that left it (a bucket that is full by its rate, a log whose newest units are
 --            older than kept_us, a window that has ended) counts as none, so that expiry changes nothing
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), then for each plan the state as it was before
@@ -76,7 +77,7 @@ for i = 1, plans do
     elseif form == 0x15 then
       sound = length == 30
     else
-      sound = form == 0x14 and length == 19
+      sound = form == 0x14 and length >= 19 and length <= 73 and length % 18 == 1
     end
     if not sound then
       local what = ' of plan ' .. ARGV[i + 1]
@@ -212,23 +213,59 @@ for i = 1, plans do
     -- Twin of limiter_core::math::fixed_window.
     local limit, cost, window
     shadow, limit, cost, window, at = read('>xBI4I4I6', call, at)
-    local began, ends, used = now, now + window, 0
+    local used, oldest, gives, last_end, windows = 0, nil, false, 0, {}
     if form == tag then
-      local old_began, old_ends, old_used = read('>I7I7I4', state, 2)
-      old_slot = floor(old_ends / 5000000)
-      if now < old_ends then
-        if now < old_began + window then
-          if back > 0 and charged_at >= old_began then
-            after = old_used > back and write('>BI7I7I4', tag, old_began, old_ends, old_used - back) or ''
+      for place = 2, length, 18 do
+        local began, ends, units = read('>I7I7I4', state, place)
+        units = units % 2147483648
+        if ends > last_end then last_end = ends end
+        if now < ends then
+          windows[#windows + 1] = {began, ends, units}
+          if now < began + window then
+            oldest = oldest or #windows
+            if units > used then used = units end
+            if charged_at >= began then gives = true end
           end
-          began, ends, used = old_began, old_began + window, old_used
-          if ends < old_ends then ends = old_ends end
         end
       end
+      old_slot = floor(last_end / 5000000)
     end
     admits = used + cost <= limit
     if op == 1 and admits then
-      after, slot = write('>BI7I7I4', tag, began, ends, used + cost), floor(ends / 5000000)
+      local running = windows[oldest]
+      if not running then
+        if #windows == 4 then
+          local first = 1
+          for nth = 2, 4 do
+            if windows[nth][2] < windows[first][2] then first = nth end
+          end
+          table.remove(windows, first)
+        end
+        windows[#windows + 1] = {now, now + window, 0}
+      elseif running[2] < running[1] + window then
+        running[2] = running[1] + window
+      end
+    elseif back == 0 or not gives then
+      windows = nil
+    end
+    if windows then
+      -- From the newest on, so that each says whether another one follows.
+      after, last_end = '', 0
+      for nth = #windows, 1, -1 do
+        local began, ends, units = unpack(windows[nth])
+        if op == 1 then
+          units = units + cost
+          if units > 2147483647 then units = 2147483647 end
+        elseif charged_at >= began then
+          units = units - back
+        end
+        if units > 0 then
+          if ends > last_end then last_end = ends end
+          after = write('>I7I7I4', began, ends, after == '' and units or units + 2147483648) .. after
+        end
+      end
+      if after ~= '' then after = write('>B', tag) .. after end
+      if op == 1 then slot = floor(last_end / 5000000) end
     end
 
   elseif tag == 0x12 or tag == 0x13 then

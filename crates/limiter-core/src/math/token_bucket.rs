@@ -170,7 +170,12 @@ impl BucketRule {
     /// Returns the bucket after `cost` was spent from it, at the rate of the state that was there: in whole parts of a token,
     /// which are whole ticks of any rate.
     #[cold]
-    fn spend_at_the_rate_of(&self, state: &BucketState, seen: Timestamp, cost: Cost) -> BucketState {
+    fn spend_at_the_rate_of(
+        &self,
+        state: &BucketState,
+        seen: Timestamp,
+        cost: Cost,
+    ) -> BucketState {
         let refilled = state.refilled(seen, self.rate()) / u128::from(self.rate().period_us());
         let charge = u128::from(PARTS) * u128::from(cost.get());
         let parts = parts_missing(state).saturating_sub(refilled) + charge;

@@ -88,6 +88,15 @@ pub(crate) fn fixed_window(rng: &mut Rng) -> Limit {
         .expect("a sound window")
 }
 
+/// One of a few windows of which each lasts a few of the next one, and may hold more than one that holds it counts.
+pub(crate) fn fixed_window_of_a_few(rng: &mut Rng) -> Limit {
+    let window = Duration::from_micros(1000 * 5_u64.pow(rng.u32(0..6)));
+    let most = [50, 1_000_000_000][rng.usize(0..2)];
+    FixedWindow::new(units(rng, most), window)
+        .try_into()
+        .expect("a sound window")
+}
+
 pub(crate) fn any_limit(rng: &mut Rng) -> Limit {
     let make = [
         token_bucket,
