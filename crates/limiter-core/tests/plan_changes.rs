@@ -45,6 +45,7 @@ fn some_of_one_algorithm() -> impl Strategy<Value = Vec<Limit>> {
         some(sliding_windows()),
         some(suppressing_windows()),
         some(fixed_windows()),
+        some(fixed_windows_of_one_size()),
     ]
 }
 

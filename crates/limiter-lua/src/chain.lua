@@ -78,6 +78,9 @@ for i = 1, plans do
       sound = length == 30
     else
       sound = form == 0x14 and length >= 19 and length <= 73 and length % 18 == 1
+      for place = 16, length, 18 do
+        sound = sound and (byte(state, place) > 127) == (place + 18 <= length)
+      end
     end
     if not sound then
       local what = ' of plan ' .. ARGV[i + 1]

@@ -11,6 +11,16 @@ faults_on_clients_and_servers! {
     foreign_and_corrupt_values
 }
 
+/// Fixed windows in whose units the bit is at fault that says whether another one follows.
+fn fixed_windows<const N: usize>(units: [u32; N]) -> Vec<u8> {
+    let window = |units: u32| {
+        let moments = b"\x06\x65\x17\x28\x98\x80\x00\x06\x65\x17\xff\x2c\x24\x00";
+        [&moments[..], &units.to_be_bytes()].concat()
+    };
+    let windows = units.into_iter().flat_map(window);
+    std::iter::once(0x14).chain(windows).collect()
+}
+
 /// Nothing is read into what is not understood, and nothing written over it; what heals it is a reset, or to take it away.
 async fn foreign_and_corrupt_values(stage: &Stage) {
     let server = stage.server();
@@ -33,6 +43,9 @@ async fn foreign_and_corrupt_values(stage: &Stage) {
             (b"\x11short", "corrupt"),
             (b"", "corrupt"),
             (b"\x12", "corrupt"),
+            (&fixed_windows([1, 1]), "corrupt"),
+            (&fixed_windows([1 << 31 | 1]), "corrupt"),
+            (&fixed_windows([1 << 31 | 1; 5]), "corrupt"),
         ] {
             server
                 .command(&[&b"HSET"[..], &name, b"gold", state])
