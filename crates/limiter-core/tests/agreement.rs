@@ -12,7 +12,7 @@ use std::time::Duration;
 use limiter_core::math::{self, Draw, State};
 use limiter_core::{Cost, Key, Limit, Plan, Refund, Timestamp};
 use limiter_testkit::Model;
-use limiter_testkit::state_machine::limits;
+use limiter_testkit::state_machine::{limits, token_buckets};
 use proptest::prelude::*;
 use support::{noon, plan, seeds, settings};
 
@@ -51,7 +51,8 @@ enum Event {
     },
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+/// What happens; of 34 or so events, as many as said change a plan.
+fn events(changes: u32, limits: impl Strategy<Value = Limit>) -> impl Strategy<Value = Vec<Event>> {
     let cost = || prop_oneof![6 => 1..=3_u32, 3 => 4..=12_u32, 1 => 1..=1_000_000_000_u32];
     let bits = prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
     let event = prop_oneof![
@@ -64,7 +65,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         3 => (-1..=1_i8).prop_map(|off_by| Event::WaitAsTold { off_by }),
         2 => (0..=2_u64).prop_map(|more_us| Event::WaitGranularity { more_us }),
         2 => prop_oneof![1..=50_u64, 1..=90_000_000_u64].prop_map(Event::StepBack),
-        2 => (0..4_usize, limits()).prop_map(|(nth, limit)| Event::Change { nth, limit }),
+        changes => (0..4_usize, limits).prop_map(|(nth, limit)| Event::Change { nth, limit }),
     ];
     prop::collection::vec(event, 1..=60)
 }
@@ -73,12 +74,46 @@ proptest! {
     #![proptest_config(settings(seeds!("agreement")))]
 
     #[test]
-    fn prop_decide_agrees_with_the_model(plans in support::chains(), events in events()) {
+    fn prop_decide_agrees_with_the_model(
+        plans in support::chains(),
+        events in events(2, limits()),
+    ) {
         let mut both = Both::new(plans);
         for event in events {
             both.happen(event)?;
         }
     }
+
+    #[test]
+    fn prop_decide_agrees_with_the_model_on_buckets_in_turn(
+        limit in token_buckets(),
+        events in events(15, token_buckets()),
+    ) {
+        let mut both = Both::new(vec![plan("only", limit)]);
+        for event in events {
+            both.happen(event)?;
+        }
+    }
+
+    /// Of a few windows each lasts a few of the next one, and may hold more than one that holds it counts.
+    #[test]
+    fn prop_decide_agrees_with_the_model_on_fixed_windows_in_turn(
+        limit in fixed_windows_of_a_few(),
+        events in events(15, fixed_windows_of_a_few()),
+    ) {
+        let mut both = Both::new(vec![plan("only", limit)]);
+        for event in events {
+            both.happen(event)?;
+        }
+    }
+}
+
+fn fixed_windows_of_a_few() -> impl Strategy<Value = Limit> {
+    let limits = prop_oneof![4 => 1..=12_u32, 1 => Just(1_000_000_000)];
+    (limits, 0..6_u32).prop_map(|(limit, nth)| {
+        let text = format!("fixed {limit}/{}ms", 5_u32.pow(nth));
+        text.parse().unwrap()
+    })
 }
 
 /// The math and the model side by side.

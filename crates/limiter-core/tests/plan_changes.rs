@@ -45,7 +45,27 @@ fn some_of_one_algorithm() -> impl Strategy<Value = Vec<Limit>> {
         some(sliding_windows()),
         some(suppressing_windows()),
         some(fixed_windows()),
+        some(fixed_windows_of_one_size()),
     ]
+}
+
+/// Fixed windows that are a few of a kind: with one request after another, each of them ends while others run.
+fn fixed_windows_of_one_size() -> impl Strategy<Value = Limit> {
+    (1..=6_u32, 1..=12_u32).prop_map(|(limit, window_ms)| {
+        let text = format!("fixed {limit}/{window_ms}ms");
+        text.parse().unwrap()
+    })
+}
+
+/// The law of a fixed window, whatever other plans are in use beside it: what is admitted under it in any time shorter than its
+/// window is at most twice its limit.
+fn keeps_to_twice_its_limit(limit: &Limit, admissions: &[Admission]) -> Result<(), String> {
+    for (length, sum) in stretches(admissions) {
+        if u128::from(length) < limit.window().as_micros() && sum > 2 * u64::from(limit.units()) {
+            return Err(format!("{sum} within {length} us under {limit}"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the most that a limit admits at once, and the units in how many microseconds that it admits in the long run.
@@ -241,6 +261,25 @@ proptest! {
         prop_assert_eq!(u128::from(told.remaining), expected);
     }
 
+    /// Each of a few plans in any order, as releases with different ones take turns: what it admits keeps to its own bound.
+    #[test]
+    fn prop_each_changed_fixed_window_admits_at_most_twice_its_limit_in_its_window(
+        limits in prop_oneof![some(fixed_windows()), some(fixed_windows_of_one_size())],
+        turns in prop::collection::vec(0..4_usize, 50),
+        asks in asks(),
+    ) {
+        let mut desk = Desk::of(limits[0]);
+        let mut admissions = vec![Vec::new(); limits.len()];
+        for (ask, turn) in asks.iter().zip(turns) {
+            let turn = turn % limits.len();
+            desk.plans[0] = plan("only", limits[turn]);
+            admissions[turn].extend(desk.admissions(std::slice::from_ref(ask)));
+        }
+        for (limit, admissions) in limits.iter().zip(&admissions) {
+            keeps_to_twice_its_limit(limit, admissions).map_err(TestCaseError::fail)?;
+        }
+    }
+
     #[test]
     fn prop_plan_change_never_grants_a_third_fixed_window(
         limits in some(fixed_windows()),
@@ -317,6 +356,7 @@ fn two_bursts_in_alternation_stay_within_the_law() {
         ["10/s burst 1000", "10/s burst 10"],
         ["1000/h", "10/min"],
         ["100000/24h", "1/h"],
+        ["100000/7d", "1/24h"],
         ["sliding 1000/h", "sliding 10/min"],
         ["sliding 100/100s", "sliding 1/s"],
         ["suppressing 100/100s hard 100", "suppressing 1/s hard 1"],
@@ -327,6 +367,100 @@ fn two_bursts_in_alternation_stay_within_the_law() {
                 calls_a_second,
                 4_000.min((20_000.0 / calls_a_second) as u32),
             );
+        }
+    }
+}
+
+/// Releases with fixed windows of their own take turns: none of the windows is forgotten for the others.
+#[test]
+fn fixed_windows_in_alternation_keep_to_their_limits() {
+    for (limits, every_s) in [
+        (
+            &["fixed 1000/h", "fixed 10/min"][..],
+            &[1, 20, 59, 60, 61][..],
+        ),
+        (
+            &[
+                "fixed 4096/216min",
+                "fixed 512/36min",
+                "fixed 64/6min",
+                "fixed 8/min",
+            ],
+            &[7, 61, 177],
+        ),
+    ] {
+        for (every_s, at_once) in every_s
+            .iter()
+            .flat_map(|every_s| [(*every_s, 1), (*every_s, 1_000_000)])
+        {
+            let limits: Vec<Limit> = limits.iter().map(|text| text.parse().unwrap()).collect();
+            let mut desk = Desk::of(limits[0]);
+            let (mut all, mut each) = (Vec::new(), vec![Vec::new(); limits.len()]);
+            for _ in 0..20_000 / every_s {
+                for (limit, admissions) in limits.iter().zip(&mut each) {
+                    desk.plans[0] = plan("only", *limit);
+                    let left = desk.peek(Cost::ONE).plans[0].remaining.min(at_once);
+                    let Ok(cost) = Cost::new(left) else { continue };
+                    assert!(desk.acquire(cost, Draw::LOWEST).admitted);
+                    let (at_us, cost) = (desk.passed_us, left.into());
+                    admissions.push(Admission { at_us, cost });
+                    all.push(Admission { at_us, cost });
+                }
+                desk.advance(every_s * 1_000_000);
+            }
+            for (limit, admissions) in limits.iter().zip(&each) {
+                keeps_to_twice_its_limit(limit, admissions).unwrap();
+            }
+            // All together, in the longest window: twice the largest limit, and what the largest rate brings meanwhile.
+            let most = 3 * u64::from(limits[0].units());
+            for (length, sum) in stretches(&all) {
+                let within = u128::from(length) < limits[0].window().as_micros();
+                assert!(
+                    !within || sum <= most,
+                    "{sum} within {length} us, every {every_s} s"
+                );
+            }
+        }
+    }
+}
+
+/// A debt that takes longer to refill at the slower rate than any bucket may is not forgotten by that: not with one spend of
+/// the slower plan a day, nor when the faster one comes back.
+#[test]
+fn a_debt_that_is_too_long_for_a_slower_rate_is_kept_whole() {
+    for (limits, calls, every_us) in [
+        (["100000/7d", "1/24h"], 40, 86_400_000_000),
+        (
+            ["1000000000/s", "1/366d burst 100"],
+            4,
+            366 * 86_400_000_000,
+        ),
+        (
+            ["1000000000/366d", "1/366d burst 100"],
+            4,
+            366 * 86_400_000_000,
+        ),
+        (
+            ["1000003/7d burst 999999", "7/30d burst 3"],
+            40,
+            5 * 86_400_000_000,
+        ),
+    ] {
+        let limits = limits.map(|text| text.parse::<Limit>().unwrap());
+        let mut desk = Desk::of(limits[0]);
+        let mut admissions = Vec::new();
+        for _ in 0..calls {
+            // The slower one first: its charge writes down what the faster one finds.
+            for limit in [limits[1], limits[0]] {
+                desk.plans[0] = plan("only", limit);
+                let left = desk.peek(Cost::ONE).plans[0].remaining;
+                let Ok(cost) = Cost::new(left) else { continue };
+                assert!(desk.acquire(cost, Draw::LOWEST).admitted);
+                let (at_us, cost) = (desk.passed_us, left.into());
+                admissions.push(Admission { at_us, cost });
+                is_within_the_law(&limits, &admissions).unwrap();
+            }
+            desk.advance(every_us);
         }
     }
 }

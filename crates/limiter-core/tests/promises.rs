@@ -232,7 +232,7 @@ fn stored(state: &State) -> Option<State> {
         State::SlidingWindow(sliding) => log(sliding).map(State::SlidingWindow),
         State::SuppressingWindow(observed) => log(observed).map(State::SuppressingWindow),
         State::FixedWindow(s) => {
-            FixedState::from_parts(s.began(), s.ends_at_us(), s.used()).map(State::FixedWindow)
+            FixedState::from_windows(s.windows().iter().copied()).map(State::FixedWindow)
         }
     }
 }

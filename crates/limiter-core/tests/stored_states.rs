@@ -1,6 +1,6 @@
 //! What a store kept is put together again, unless it is nothing that the math makes.
 
-use limiter_core::math::{BucketState, FixedState, SubBucket, WindowLog};
+use limiter_core::math::{BucketState, CountedWindow, FixedState, SubBucket, WindowLog};
 use limiter_core::{Rate, Timestamp, seconds};
 
 /// The first number that Lua does not hold exactly.
@@ -70,14 +70,26 @@ fn log_of_impossible_parts_is_refused() {
 
 #[test]
 fn fixed_window_of_impossible_parts_is_refused() {
-    let parts = |ends_at_us, used| FixedState::from_parts(at(5), ends_at_us, used);
-    assert!(parts(9, 4).is_some_and(|state| {
-        (state.began(), state.ends_at_us(), state.used()) == (at(5), 9, 4)
-    }));
-    assert!(parts(6, 1).is_some() && parts(TOO_LATE - 1, u32::MAX).is_some());
+    let window = |began, ends_at_us, used| CountedWindow {
+        began: at(began),
+        ends_at_us,
+        used,
+    };
+    let parts = |ends_at_us, used| FixedState::from_windows([window(5, ends_at_us, used)]);
+    assert!(parts(9, 4).is_some_and(|state| state.windows() == [window(5, 9, 4)]));
+    assert!(parts(6, 1).is_some() && parts(TOO_LATE - 1, FixedState::MOST_USED).is_some());
     assert_eq!(parts(5, 1), None, "a window has a length");
     assert_eq!(parts(4, 1), None);
     assert_eq!(parts(TOO_LATE, 1), None);
     assert_eq!(parts(9, 0), None, "a window starts with a request");
     assert_eq!(parts(4, 0), None);
+    assert_eq!(parts(9, FixedState::MOST_USED + 1), None);
+    let several = |windows: &[CountedWindow]| FixedState::from_windows(windows.iter().copied());
+    let four = [1, 2, 3, 4].map(|began| window(began, 9 - began, 1));
+    assert!(several(&four).is_some_and(|state| state.windows() == four));
+    assert_eq!(several(&[]), None, "no window is no state");
+    assert_eq!(several(&[four, four].concat()), None, "of few windows");
+    assert_eq!(several(&[four[1], four[0]]), None, "the oldest is in front");
+    assert_eq!(several(&[four[0], four[0]]), None);
+    assert_eq!(several(&[four[0], window(5, 5, 1)]), None);
 }

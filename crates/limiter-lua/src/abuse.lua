@@ -104,7 +104,9 @@ if op == 1 and not (blocked and ignore == 1) then
       coming = first + count
     end
   end
-  others, newest = chunks[newest_chunk], newest .. write('>I7', seen)
+  -- What the chunk held, for when the call is refused below. Where nothing of it is kept, nothing has looked it up.
+  others = chunks[newest_chunk] or state and redis.call('HGET', key, field(newest_chunk))
+  newest = newest .. write('>I7', seen)
   chunks[newest_chunk] = newest
   coming, count, changed = coming + 1, count + 1, true
 

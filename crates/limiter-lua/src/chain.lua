@@ -19,7 +19,8 @@
 --   0x12/3   sliding, suppressing window: seen_us u56, newest_began_us u56, total u56, kept_us u48, then for each sub-bucket, the
 --            oldest in front: came_at_us u56, units u32 (total is the sum of these units, kept_us the longest window of the plans
 --            that added to it)
---   0x14     fixed window: began_us u56, ends_at_us u56, used u32
+--   0x14     fixed window: began_us u56, ends_at_us u56, used u32 (2^31 more if another one follows); if plans with other
+--            windows have taken turns, up to four of these, the oldest in front
 --            A state that has run out under the plans that left it (a bucket that is full by its rate, a log whose newest units are
 --            older than kept_us, a window that has ended) counts as none, so that expiry changes nothing
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), then for each plan the state as it was before
@@ -35,7 +36,7 @@ local key, call = KEYS[1], ARGV[1]
 local read, write, byte, floor, ceil = struct.unpack, struct.pack, string.byte, math.floor, math.ceil
 local op, plans, draw, at = read('>BBI3', call)
 
--- Returns x * y / d rounded down, and what is left over. Exact for x < 2^53, y < 2^53, d < 2^46 and a result < 2^53: seven bits of x
+-- Returns x * y / d rounded down, and what is left over. Exact for x < 2^53, y < 2^53, d <= 2^45 and a result < 2^53: seven bits of x
 -- at a time.
 local function mul_div(x, y, d)
   local whole, part, quotient, left = floor(y / d), y % d, 0, 0
@@ -76,7 +77,10 @@ for i = 1, plans do
     elseif form == 0x15 then
       sound = length == 30
     else
-      sound = form == 0x14 and length == 19
+      sound = form == 0x14 and length >= 19 and length <= 73 and length % 18 == 1
+      for place = 16, length, 18 do
+        sound = sound and (byte(state, place) > 127) == (place + 18 <= length)
+      end
     end
     if not sound then
       local what = ' of plan ' .. ARGV[i + 1]
@@ -99,9 +103,10 @@ for i = 1, plans do
     if state then
       local old_seen, old_debt = read('>I7I7', state, 2)
       old_debt = old_debt / 1024
-      local full_at = old_seen + ceil(old_debt)
-      covered = full_at - full_at % 5000000 + 5000000
-      if full_at > now then
+      -- The slot of its TTL is that of the whole microseconds.
+      local ends = old_seen + floor(old_debt)
+      covered = ends - ends % 5000000 + 5000000
+      if old_seen + ceil(old_debt) > now then
         if seen < old_seen then seen = old_seen end
         local refilled = seen - old_seen
         debt, lacks = old_debt - refilled, rest + cost - refilled
@@ -128,6 +133,7 @@ for i = 1, plans do
     local second_part = units * 1024
     local seen, debt_us, debt_part, lacks_us, lacks_part = now, 0, 0, 0, 0
     local old_seen, old_us, old_part, old_units, old_period, covered = nil, nil, 0, 1, nil, 0
+    local parts, keeps_rate = 0, false
     if form == 0x11 then
       old_seen, old_us, old_period = read('>I7I7I4', state, 2)
       old_us, old_part = floor(old_us / 1024), old_us % 1024
@@ -164,11 +170,13 @@ for i = 1, plans do
         debt_us, debt_part = old_us, old_part
         if old_period ~= period or old_units ~= units then
           -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token, but at most 10^9 tokens.
-          local parts, left = mul_div(old_units * 1024, debt_us, old_period)
+          local left
+          parts, left = mul_div(old_units * 1024, debt_us, old_period)
           parts = parts + ceil((left + debt_part) / old_period)
           if parts > 1024000000000 then parts = 1024000000000 end
+          -- Beyond 2^53 not exact, but then far longer than any bucket takes to fill.
           debt_us, debt_part = mul_div(parts, period, second_part)
-          if debt_us >= 4503599627370495 then debt_us, debt_part = 4503599627370495, 0 end
+          keeps_rate = debt_us >= 4503599627370495
         end
         -- More than the bucket holds: it was empty then.
         lacks_us, lacks_part = rest_us + cost_us, rest_part + cost_part
@@ -180,8 +188,20 @@ for i = 1, plans do
       end
     end
     if op == 1 and admits then
-      debt_us, debt_part = debt_us + cost_us, debt_part + cost_part
-      if debt_part >= second_part then debt_us, debt_part = debt_us + 1, debt_part - second_part end
+      if keeps_rate then
+        -- It would take too long to refill at the rate of this plan: it stays at the rate that it had.
+        -- A charge is a whole number of parts; of what was refilled, the whole ones count.
+        local charge, left = mul_div(cost_us, second_part, period)
+        local refilled = mul_div(seen - old_seen, second_part, period)
+        if refilled > parts then refilled = parts end
+        parts = parts - refilled + charge + (left + cost_part) / period
+        tag, units, period = form, old_units, old_period
+        debt_us, debt_part = mul_div(parts, period, units * 1024)
+      else
+        debt_us, debt_part = debt_us + cost_us, debt_part + cost_part
+        if debt_part >= second_part then debt_us, debt_part = debt_us + 1, debt_part - second_part end
+      end
+      -- No sequence of plans comes to this.
       if debt_us >= 4503599627370495 then debt_us, debt_part = 4503599627370495, 0 end
       if tag == 0x11 and debt_us < 4398046511104 then
         after = write('>BI7I7I4', tag, seen, debt_us * 1024 + debt_part, period)
@@ -196,23 +216,59 @@ for i = 1, plans do
     -- Twin of limiter_core::math::fixed_window.
     local limit, cost, window
     shadow, limit, cost, window, at = read('>xBI4I4I6', call, at)
-    local began, ends, used = now, now + window, 0
+    local used, oldest, gives, last_end, windows = 0, nil, false, 0, {}
     if form == tag then
-      local old_began, old_ends, old_used = read('>I7I7I4', state, 2)
-      old_slot = floor(old_ends / 5000000)
-      if now < old_ends then
-        if now < old_began + window then
-          if back > 0 and charged_at >= old_began then
-            after = old_used > back and write('>BI7I7I4', tag, old_began, old_ends, old_used - back) or ''
+      for place = 2, length, 18 do
+        local began, ends, units = read('>I7I7I4', state, place)
+        units = units % 2147483648
+        if ends > last_end then last_end = ends end
+        if now < ends then
+          windows[#windows + 1] = {began, ends, units}
+          if now < began + window then
+            oldest = oldest or #windows
+            if units > used then used = units end
+            if charged_at >= began then gives = true end
           end
-          began, ends, used = old_began, old_began + window, old_used
-          if ends < old_ends then ends = old_ends end
         end
       end
+      old_slot = floor(last_end / 5000000)
     end
     admits = used + cost <= limit
     if op == 1 and admits then
-      after, slot = write('>BI7I7I4', tag, began, ends, used + cost), floor(ends / 5000000)
+      local running = windows[oldest]
+      if not running then
+        if #windows == 4 then
+          local first = 1
+          for nth = 2, 4 do
+            if windows[nth][2] < windows[first][2] then first = nth end
+          end
+          table.remove(windows, first)
+        end
+        windows[#windows + 1] = {now, now + window, 0}
+      elseif running[2] < running[1] + window then
+        running[2] = running[1] + window
+      end
+    elseif back == 0 or not gives then
+      windows = nil
+    end
+    if windows then
+      -- From the newest on, so that each says whether another one follows.
+      after, last_end = '', 0
+      for nth = #windows, 1, -1 do
+        local began, ends, units = unpack(windows[nth])
+        if op == 1 then
+          units = units + cost
+          if units > 2147483647 then units = 2147483647 end
+        elseif charged_at >= began then
+          units = units - back
+        end
+        if units > 0 then
+          if ends > last_end then last_end = ends end
+          after = write('>I7I7I4', began, ends, after == '' and units or units + 2147483648) .. after
+        end
+      end
+      if after ~= '' then after = write('>B', tag) .. after end
+      if op == 1 then slot = floor(last_end / 5000000) end
     end
 
   elseif tag == 0x12 or tag == 0x13 then

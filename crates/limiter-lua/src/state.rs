@@ -1,6 +1,6 @@
 //! From the bytes of a state to the [`State`] that the math knows. `chain.lua` describes the forms.
 
-use limiter_core::math::{BucketState, FixedState, State, SubBucket, WindowLog};
+use limiter_core::math::{BucketState, CountedWindow, FixedState, State, SubBucket, WindowLog};
 use limiter_core::{Rate, Timestamp};
 
 use crate::BadReply;
@@ -90,10 +90,23 @@ fn wide_bucket(reader: &mut Reader<'_>) -> Option<BucketState> {
     BucketState::from_parts(seen, full_at_us, part, rate)
 }
 
+/// The bit of the units of a fixed window that says that another one follows.
+const ANOTHER_FOLLOWS: u32 = 1 << 31;
+
 fn fixed_window(reader: &mut Reader<'_>) -> Option<FixedState> {
-    let began = timestamp(reader)?;
-    let ends_at_us = reader.number(TIME)?;
-    FixedState::from_parts(began, ends_at_us, reader.small()?)
+    let mut windows = Vec::new();
+    let mut another_follows = true;
+    while another_follows {
+        let (began, ends_at_us) = (timestamp(reader)?, reader.number(TIME)?);
+        let used: u32 = reader.small()?;
+        another_follows = used & ANOTHER_FOLLOWS != 0;
+        windows.push(CountedWindow {
+            began,
+            ends_at_us,
+            used: used & !ANOTHER_FOLLOWS,
+        });
+    }
+    FixedState::from_windows(windows)
 }
 
 /// Reads a log: its sub-buckets go on until their units make its total.

@@ -29,11 +29,14 @@ if state$ then
   if #state$ ~= 19 then return '?' end
   local tag, seen, debt, period = read('>BI7I7I4', state$)
   if tag ~= 0x11 then return '?' end
-  local full_at = seen + math.ceil(debt / 1024)
-  if full_at > old_end then old_end = full_at end
-  if full_at > now then
+  -- The slot of its TTL is that of the whole microseconds.
+  local ends = seen + math.floor(debt / 1024)
+  if ends > old_end then old_end = ends end
+  if seen + math.ceil(debt / 1024) > now then
     if period ~= period$ then
       -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token.
+      -- A charge to a bucket that lacks more than it holds costs no more than was refilled since: the
+      -- debt that is written is no longer than this one, or than the bucket takes to fill.
       local parts = math.ceil(debt / period)
       debt = parts * period$
       if parts > 1024000000000 or debt >= 4503599627370496 then return '?' end

@@ -3,7 +3,7 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "what a test is made of may panic")]
 
-use limiter_core::math::{BucketState, FixedState, State, SubBucket, WindowLog};
+use limiter_core::math::{BucketState, CountedWindow, FixedState, State, SubBucket, WindowLog};
 use limiter_core::{Key, PlanName, Rate, Timestamp};
 use limiter_lua::{KeyLayout, StoredAttempts, read_state};
 
@@ -64,9 +64,20 @@ fn windows_of_version_1() {
     assert_eq!(sliding, State::SlidingWindow(log.clone()));
     let suppressing = read(&format!("13 {written}"));
     assert_eq!(suppressing, State::SuppressingWindow(log));
-    let fixed = FixedState::from_parts(at(0), NOON + 60_000_000, 9);
+    let counted = |after_us, lasts_us, used| CountedWindow {
+        began: at(after_us),
+        ends_at_us: NOON + after_us + lasts_us,
+        used,
+    };
+    let fixed = FixedState::from_windows([counted(0, 60_000_000, 9)]);
     let read_fixed = read("14 06651728988000 0665172c2c0700 00000009");
     assert_eq!(read_fixed, State::FixedWindow(fixed.unwrap()));
+    // An hour, and the minute that its shorter plan began in it.
+    let both = [counted(0, 3_600_000_000, 9), counted(5, 60_000_000, 2)];
+    let read_both =
+        read("14 06651728988000 066517ff2c2400 80000009 06651728988005 0665172c2c0705 00000002");
+    let fixed = FixedState::from_windows(both);
+    assert_eq!(read_both, State::FixedWindow(fixed.unwrap()));
 }
 
 #[test]

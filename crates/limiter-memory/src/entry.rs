@@ -1,6 +1,6 @@
 //! [`Entry`]: what a slot holds of one key.
 
-use limiter_core::math::{BucketState, FixedState, State};
+use limiter_core::math::{BucketState, CountedWindow, FixedState, State};
 use limiter_core::{Rate, Timestamp};
 
 use crate::origins::{Kind, OriginId};
@@ -22,7 +22,9 @@ pub(crate) struct Entry {
 
 /// Buckets whose plan never changed are full at whole parts of `1 / units` microseconds, of which a state counts so many.
 const PARTS_OF_A_PART: u64 = 1_024;
-/// Moments take 53 bits, and so leave so many of a word to a third of `part`, which has 30: two thirds are there.
+/// `part` has so many bits.
+const PART_BITS_IN_ALL: u32 = 30;
+/// Moments take 53 bits, and so leave so many of a word to a third of `part`: two thirds are there.
 const PART_BITS: u32 = 11;
 const PART_MASK: u64 = (1 << PART_BITS) - 1;
 /// The first word has the other 8, and the origin: there are fewer than 128.
@@ -31,18 +33,22 @@ const ORIGIN_MASK: u64 = (1 << ORIGIN_BITS) - 1;
 
 impl Entry {
     /// The bits of its first word that an entry leaves to others: 49.
-    pub(crate) const FREE_MASK: u64 = !((1 << (ORIGIN_BITS + 30 - 2 * PART_BITS)) - 1);
+    pub(crate) const FREE_MASK: u64 =
+        !((1 << (ORIGIN_BITS + PART_BITS_IN_ALL - 2 * PART_BITS)) - 1);
 
-    /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit.
+    /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit, as may be after its plan has changed.
     pub(crate) fn of_state(state: &State, origin: OriginId) -> Option<Self> {
         match state {
             State::TokenBucket(state) => Self::of_bucket(state, origin),
-            State::FixedWindow(state) => Some(Self {
-                since_us: state.began().as_micros(),
-                until_us: state.ends_at_us() - 1,
-                part: state.used(),
-                origin: Some(origin),
-            }),
+            State::FixedWindow(state) => match state.windows() {
+                [window] if window.used < 1 << PART_BITS_IN_ALL => Some(Self {
+                    since_us: window.began.as_micros(),
+                    until_us: window.ends_at_us - 1,
+                    part: window.used,
+                    origin: Some(origin),
+                }),
+                _ => None,
+            },
             State::SlidingWindow(_) | State::SuppressingWindow(_) => None,
         }
     }
@@ -100,8 +106,12 @@ impl Entry {
         match kind {
             Kind::Bucket(rate) => self.bucket(rate).map(State::TokenBucket),
             Kind::Fixed => {
-                let began = Timestamp::from_micros(self.since_us).ok()?;
-                FixedState::from_parts(began, self.until_us + 1, self.part).map(State::FixedWindow)
+                let window = CountedWindow {
+                    began: Timestamp::from_micros(self.since_us).ok()?,
+                    ends_at_us: self.until_us + 1,
+                    used: self.part,
+                };
+                FixedState::from_windows([window]).map(State::FixedWindow)
             }
         }
     }
@@ -158,7 +168,7 @@ mod tests {
         fn prop_a_slot_gives_back_what_it_was_given(
             since_us in 0..1_u64 << 53,
             until_us in 0..1_u64 << 53,
-            part in 0..1_u32 << 30,
+            part in 0..1_u32 << PART_BITS_IN_ALL,
             origin in 0..128_u32,
             others: u64,
         ) {
@@ -172,8 +182,24 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_does_not_fit_is_left_to_a_box() {
+        let window = |began, used| CountedWindow {
+            began: Timestamp::from_micros(began).unwrap(),
+            ends_at_us: 9,
+            used,
+        };
+        let fits = |windows: &[CountedWindow]| {
+            let state = FixedState::from_windows(windows.iter().copied()).unwrap();
+            Entry::of_state(&State::FixedWindow(state), OriginId::MIN).is_some()
+        };
+        assert!(fits(&[window(5, (1 << 30) - 1)]));
+        assert!(!fits(&[window(5, 1 << 30)]));
+        assert!(!fits(&[window(5, 2), window(6, 1)]));
+    }
+
+    #[test]
     fn no_part_and_no_origin_is_too_large() {
-        const { assert!(limiter_core::MAX_UNITS < 1 << 30) };
+        const { assert!(limiter_core::MAX_UNITS < 1 << PART_BITS_IN_ALL) };
         const { assert!(crate::origins::Origins::MAX < 1 << ORIGIN_BITS) };
     }
 }

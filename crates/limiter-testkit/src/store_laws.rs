@@ -70,6 +70,7 @@ macro_rules! store_laws {
             same_rate_in_other_numbers_is_no_change
             changed_window_counts_from_when_units_came
             changed_window_forgets_nothing_of_a_longer_one
+            changed_fixed_window_forgets_nothing_of_a_longer_one
             changed_algorithm_restarts_and_says_so
             outlived_state_of_another_algorithm_is_no_restart
             denied_chain_charges_no_plan

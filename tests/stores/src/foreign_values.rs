@@ -33,6 +33,9 @@ pub async fn foreign_values_are_neither_read_nor_overwritten(
             (b"\x11short", "corrupt"),
             (b"", "corrupt"),
             (b"\x12", "corrupt"),
+            (&fixed_windows([1, 1]), "corrupt"),
+            (&fixed_windows([1 << 31 | 1]), "corrupt"),
+            (&fixed_windows([1 << 31 | 1; 5]), "corrupt"),
         ] {
             server
                 .command(&[&b"HSET"[..], &name, b"gold", state])
@@ -74,4 +77,14 @@ pub async fn foreign_values_are_neither_read_nor_overwritten(
     server.command(&[&b"DEL"[..], &name]).expect("taken away");
     let said = spend(&store, user, &bucket(10)).await;
     assert_eq!(said.expect("well again").plans[0].remaining, 9);
+}
+
+/// Fixed windows in whose units the bit is at fault that says whether another one follows.
+fn fixed_windows<const N: usize>(units: [u32; N]) -> Vec<u8> {
+    let window = |units: u32| {
+        let moments = b"\x06\x65\x17\x28\x98\x80\x00\x06\x65\x17\xff\x2c\x24\x00";
+        [&moments[..], &units.to_be_bytes()].concat()
+    };
+    let windows = units.into_iter().flat_map(window);
+    std::iter::once(0x14).chain(windows).collect()
 }

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 on_clients! {
     every_key_has_a_ttl_that_covers_its_plans_and_little_more
+    what_ends_in_a_later_slot_is_covered
     nothing_is_left_after_the_ttl
 }
 
@@ -67,6 +68,47 @@ async fn every_key_has_a_ttl_that_covers_its_plans_and_little_more(client: Clien
         );
         assert!(ttl <= covered + SPARE, "{limit}: {ttl:?} for {covered:?}");
     }
+}
+
+/// A bucket whose rate has changed may be full within a microsecond, here within the last one of a slot. Its TTL lasts as long
+/// as that slot, so the next charge, which ends in the slot after it, needs a longer one.
+async fn what_ends_in_a_later_slot_is_covered(client: Client) {
+    const SLOT_US: u64 = 5_000_000;
+    const TOKEN_US: u64 = 3_000_000;
+    let server = RedisServer::start(Flavour::Redis).expect("Redis starts");
+    let layout = layout();
+    let store = client.store(&server.url(), &layout, PATIENT);
+    let gold = plan("gold", "1/3s burst 100");
+    // Decided by the script of few token buckets, and by that of any chain.
+    for (name, gold) in [("ann", gold.clone()), ("bob", gold.in_shadow())] {
+        let (user, now_us) = (key(name), now_us(&server));
+        let slot_ends_us = (now_us / SLOT_US + 5) * SLOT_US;
+        let debt = (slot_ends_us - 1 - now_us) * 1024 + 512;
+        let mut state = vec![0x11];
+        state.extend_from_slice(&now_us.to_be_bytes()[1..]);
+        state.extend_from_slice(&debt.to_be_bytes()[1..]);
+        state.extend_from_slice(&TOKEN_US.to_be_bytes()[4..]);
+        let name = layout.name(&user);
+        let set = server.command(&[&b"HSET"[..], &name, b"gold", &state]);
+        set.expect("set");
+        let until_ms = (slot_ends_us / 1000 + 1000).to_string();
+        let expires = server.command(&[&b"PEXPIREAT"[..], &name, until_ms.as_bytes()]);
+        expires.expect("a TTL");
+        let said = spend(&store, &user, &gold).await.expect("an answer");
+        assert!(said.admitted && said.plans[0].remaining < 95);
+        let ttl = server.command(&[&b"PTTL"[..], &name]).expect("PTTL");
+        let ttl_ms = u64::try_from(ttl.int().expect("a number")).expect("a TTL");
+        // Asked afterwards: a slow test lets a TTL pass that is too short, and none fail that is not.
+        let expires_us = self::now_us(&server) + ttl_ms * 1000;
+        let full_at_us = slot_ends_us + TOKEN_US;
+        assert!(expires_us >= full_at_us, "{expires_us} before {full_at_us}");
+    }
+}
+
+fn now_us(server: &RedisServer) -> u64 {
+    let time = server.command(&["TIME"]).expect("TIME");
+    let part = |nth: usize| u64::try_from(time.items()[nth].int().expect("a number")).ok();
+    part(0).expect("seconds") * 1_000_000 + part(1).expect("microseconds")
 }
 
 /// Not on a server that was well all the time, and not on one of which calls failed, were cut off or given up.

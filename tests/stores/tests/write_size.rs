@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use limiter_core::{
     AbusePolicy, AbuseRepository, Cost, Escalation, FixedWindow, Key, Limit, Plan,
-    RateLimiterRepository, SlidingWindow, SuppressingWindow, Tier, TokenBucket, days, hours,
+    RateLimiterRepository, Refund, SlidingWindow, SuppressingWindow, Tier, TokenBucket, days,
+    hours,
 };
 use limiter_lua::KeyLayout;
 use limiter_sessions::{
@@ -20,6 +21,8 @@ use limiter_testkit::server::RedisServer;
 faults_on_clients_and_servers! {
     hammered_windows_write_4_kb_a_call_at_most
     windows_whose_plan_changes_write_4_kb_a_call_at_most
+    fixed_windows_in_turn_write_4_kb_a_call_at_most
+    refunds_of_full_windows_write_4_kb_a_call_at_most
     chains_write_4_kb_a_plan_at_most
     hammered_attempts_write_4_kb_a_call_at_most
     visitors_write_4_kb_a_call_at_most
@@ -181,6 +184,56 @@ async fn windows_whose_plan_changes_write_4_kb_a_call_at_most(stage: &Stage) {
             assert!(bytes <= MOST, "{bytes} bytes under {}", plan.limit());
         }
         desk.clock.advance(hours(8) / 256);
+    }
+}
+
+/// More windows of different lengths than are kept.
+async fn fixed_windows_in_turn_write_4_kb_a_call_at_most(stage: &Stage) {
+    let desk = limits_desk(stage);
+    let [_, key] = keys();
+    let plans = (0..6_u32).rev().map(|nth| {
+        let window = Duration::from_millis(3_u64.pow(nth));
+        plan_of(Limit::try_from(FixedWindow::new(1_000_000_000, window)).expect("a limit"))
+    });
+    let plans: Vec<_> = plans.collect();
+    for _ in 0..300 {
+        for plan in &plans {
+            let (admitted, bytes) = desk.spend(&key, std::slice::from_ref(plan)).await;
+            assert!(
+                admitted && bytes <= MOST,
+                "{bytes} bytes under {}",
+                plan.limit()
+            );
+        }
+        desk.clock.advance(Duration::from_millis(1));
+    }
+}
+
+/// A part of each of the charges of a window that is full is given back, the oldest first, and then the rest.
+async fn refunds_of_full_windows_write_4_kb_a_call_at_most(stage: &Stage) {
+    let desk = limits_desk(stage);
+    let [_, key] = keys();
+    let limits = [sliding(1_000_000_000, YEAR), suppressing(500_000_000, YEAR)];
+    for (limit, parts) in limits {
+        let (plan, cost) = ([plan_of(limit)], Cost::new(2).expect("a cost"));
+        let mut charges = Vec::new();
+        for _ in 0..parts.min(MOST_SUB_BUCKETS) - 1 {
+            let said = desk.store.try_acquire(&key, &plan, cost).await;
+            charges.push(Refund::of(&said.expect("an answer"), cost));
+            desk.clock.advance(plan[0].limit().window() / parts);
+        }
+        let mut most = 0;
+        for given_back in 0..2 {
+            for charge in &charges {
+                let part = charge.clone().part(given_back, Cost::ONE);
+                let (said, bytes) = desk.writes(desk.store.refund(&key, &plan, &part)).await;
+                assert!(!said.expect("an answer").plans.is_empty());
+                assert!(bytes <= MOST, "{bytes} bytes under {limit}");
+                most = most.max(bytes);
+            }
+        }
+        // It was a full one.
+        assert!(most > 2700, "{most} bytes under {limit}");
     }
 }
 

@@ -14,7 +14,7 @@ mod window_log;
 pub use bucket_decision::BucketDecision;
 use charge_part::ChargePart;
 pub use decide::{decide, peek, refund};
-pub use fixed_window::FixedState;
+pub use fixed_window::{CountedWindow, FixedState};
 pub use state::State;
 pub use suppression::{Draw, Suppression};
 pub use token_bucket::BucketState;

@@ -24,7 +24,7 @@ impl State {
         match self {
             Self::TokenBucket(state) => state.expires_at_us(),
             Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.expires_at_us(),
-            Self::FixedWindow(state) => state.ends_at_us(),
+            Self::FixedWindow(state) => state.expires_at_us(),
         }
     }
 
@@ -33,7 +33,7 @@ impl State {
         now.max(match self {
             Self::TokenBucket(state) => state.seen(),
             Self::SlidingWindow(log) | Self::SuppressingWindow(log) => log.seen(),
-            Self::FixedWindow(state) => state.began(),
+            Self::FixedWindow(state) => state.newest_began(),
         })
     }
 

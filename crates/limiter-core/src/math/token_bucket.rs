@@ -22,7 +22,10 @@ pub struct BucketState {
 
 /// The parts of a token that a debt is rounded up to as a plan gets another rate.
 const PARTS: u64 = 1_024;
-/// The most that a debt is written as: what refills in 142 years. No bucket lacks more by its own plan.
+/// The most that a debt is written as: what refills in 142 years, the longest that any bucket takes to fill.
+///
+/// No sequence of plans comes to it. A debt that would take longer at the rate of now stays at the rate that it had, and no
+/// charge lengthens one that is more than its bucket holds: what is charged then was refilled since the last charge.
 const MAX_DEBT_US: u64 = (1 << 52) - 1;
 
 impl BucketState {
@@ -65,7 +68,7 @@ impl BucketState {
         self.full_at_part
     }
 
-    /// Returns the rate that the bucket was last spent from at.
+    /// Returns the rate that the bucket was last spent from at; or an earlier one, if it would take too long to be full at that.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
@@ -141,7 +144,8 @@ impl BucketRule {
     /// Returns the bucket after `cost` was spent from it.
     ///
     /// All that was missing is written on, though it may be more than this bucket holds: another release may still run with
-    /// the plan that it was charged under.
+    /// the plan that it was charged under. What would take too long to refill at the rate of this plan keeps the rate that it
+    /// had.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -150,16 +154,33 @@ impl BucketRule {
         cost: Cost,
     ) -> BucketState {
         let rate = self.rate();
-        let (seen, debt) = match in_force(state, now) {
-            None => (now, 0),
-            Some(state) => {
-                let seen = now.max(state.seen);
-                let refilled = state.refilled(seen, rate);
-                (seen, self.debt(state).saturating_sub(refilled))
-            }
+        let charge = u128::from(cost.get()) * token_ticks(rate);
+        let Some(state) = in_force(state, now) else {
+            return full_after(now, charge, rate);
         };
-        let debt = debt + u128::from(cost.get()) * token_ticks(rate);
+        let seen = now.max(state.seen);
+        let debt = self.debt(state);
+        if debt >= max_debt(rate) && state.rate != rate {
+            return self.spend_at_the_rate_of(state, seen, cost);
+        }
+        let debt = debt.saturating_sub(state.refilled(seen, rate)) + charge;
         full_after(seen, debt.min(max_debt(rate)), rate)
+    }
+
+    /// Returns the bucket after `cost` was spent from it, at the rate of the state that was there: in whole parts of a token,
+    /// which are whole ticks of any rate.
+    #[cold]
+    fn spend_at_the_rate_of(
+        &self,
+        state: &BucketState,
+        seen: Timestamp,
+        cost: Cost,
+    ) -> BucketState {
+        let refilled = state.refilled(seen, self.rate()) / u128::from(self.rate().period_us());
+        let charge = u128::from(PARTS) * u128::from(cost.get());
+        let parts = parts_missing(state).saturating_sub(refilled) + charge;
+        let debt = parts * u128::from(state.rate.period_us());
+        full_after(seen, debt.min(max_debt(state.rate)), state.rate)
     }
 
     /// Returns the whole tokens in the bucket.
@@ -202,9 +223,8 @@ impl BucketRule {
         if state.rate == self.rate() {
             return state.debt();
         }
-        let parts = state.debt().div_ceil(state.rate.period_us().into());
-        let parts = parts.min(u128::from(PARTS) * u128::from(MAX_UNITS));
-        (parts * u128::from(self.rate().period_us())).min(max_debt(self.rate()))
+        let debt = parts_missing(state) * u128::from(self.rate().period_us());
+        debt.min(max_debt(self.rate()))
     }
 
     /// Returns all tokens that the bucket holds, in ticks.
@@ -212,6 +232,13 @@ impl BucketRule {
     fn size(&self) -> u128 {
         u128::from(self.capacity()) * token_ticks(self.rate())
     }
+}
+
+/// Returns what was missing at the last charge in parts of a token, rounded up: at most what the largest bucket holds.
+#[inline]
+fn parts_missing(state: &BucketState) -> u128 {
+    let parts = state.debt().div_ceil(state.rate.period_us().into());
+    parts.min(u128::from(PARTS) * u128::from(MAX_UNITS))
 }
 
 /// Returns the state unless it has run out under the plan that left it: then it is as good as none, as a store that frees

@@ -176,6 +176,36 @@ pub async fn changed_window_forgets_nothing_of_a_longer_one(sut: &impl StoreUnde
     assert!(probe.free(&user, &long[0]).await >= 90);
 }
 
+/// A fixed window goes on while shorter ones of another release beside it begin and end: what they admit counts in it, and what is
+/// given back leaves both.
+pub async fn changed_fixed_window_forgets_nothing_of_a_longer_one(sut: &impl StoreUnderTest) {
+    let (probe, user) = (Probe::of(sut), key("user"));
+    let long = [plan("gold", "fixed 100/h")];
+    let short = [plan("gold", "fixed 10/min")];
+    let minute = Duration::from_secs(60);
+    probe.spend(&user, &long, 60).await;
+    for spent in 1..=3 {
+        probe.advance(minute);
+        let mut charge = probe.spend(&user, &short, 10).await;
+        assert!(!probe.acquire(&user, &short, 1).await.admitted);
+        assert_eq!(probe.free(&user, &long[0]).await, 40 - 10 * spent);
+        let refunded = probe.refund(&user, &short, &mut charge, 4).await;
+        assert_eq!(only(&refunded).remaining, 4);
+        assert_eq!(probe.free(&user, &long[0]).await, 44 - 10 * spent);
+        probe.spend(&user, &short, 4).await;
+    }
+    probe.spend(&user, &long, 10).await;
+    let denied = probe.peek(&user, &long, 1).await;
+    assert!(!denied.admitted);
+    assert_eq!(denied.retry_after, 57 * minute);
+    assert_eq!(
+        probe.peek(&user, &short, 1).await.retry_after,
+        Duration::from_secs(60)
+    );
+    probe.advance(57 * minute);
+    assert_eq!(probe.free(&user, &long[0]).await, 100);
+}
+
 /// A plan of another algorithm starts afresh, and says so until it is next spent from.
 pub async fn changed_algorithm_restarts_and_says_so(sut: &impl StoreUnderTest) {
     let all = each_algorithm(5).map(|plan| plan.limit().to_string());

@@ -15,8 +15,8 @@ pub(super) struct Bucket {
 
 /// A debt is rounded up to so many parts of a token as the rate changes.
 const PARTS: u128 = 1_024;
-/// The longest that a debt may take to refill: numbers stay below 2^53 with any moment.
-const DEBT_MAX: u128 = (1 << 52) - 1;
+/// A debt that would take so long to refill at a new rate, in microseconds, stays at the rate that it had: about 142 years.
+const TOO_LONG: u128 = (1 << 52) - 1;
 
 impl Bucket {
     /// Returns a bucket that was full before `cost` was spent.
@@ -34,13 +34,25 @@ impl Bucket {
         self.at + self.lacked.div_ceil(a_microsecond(self.rate))
     }
 
-    /// All that was lacking is written on, even if that is more than the bucket holds now.
+    /// All that was lacking is written on, even if that is more than the bucket holds now; under the rate of before, if it
+    /// would take too long under the one of now.
     pub(super) fn after_spend(self, rule: &BucketRule, now: u128, cost: u128) -> Self {
         let rate = rule.stated_rate();
         let refilled = now.saturating_sub(self.at) * a_microsecond(rate);
-        let lacked = self.lacked_under(rate).saturating_sub(refilled) + cost * a_token(rate);
+        let lacked = self.lacked_under(rate);
+        let keeps_its_rate = lacked >= TOO_LONG * a_microsecond(rate);
+        if keeps_its_rate && !is_same_rate(self.rate, rate) {
+            // Counted in 1/1024 of a token, of which those are refilled that are there as a whole.
+            let refilled = refilled * PARTS / a_token(rate);
+            let lacked = self.lacked_1024ths() - refilled + cost * PARTS;
+            return Self {
+                lacked: lacked * a_token(self.rate) / PARTS,
+                at: now.max(self.at),
+                rate: self.rate,
+            };
+        }
         Self {
-            lacked: lacked.min(DEBT_MAX * a_microsecond(rate)),
+            lacked: lacked.saturating_sub(refilled) + cost * a_token(rate),
             at: now.max(self.at),
             rate,
         }
@@ -90,9 +102,13 @@ impl Bucket {
         if is_same_rate(self.rate, rate) {
             return (self.lacked * u128::from(rate.units())).div_ceil(self.rate.units().into());
         }
+        self.lacked_1024ths() * a_token(rate) / PARTS
+    }
+
+    /// Returns what was lacking in 1/1024 of a token, rounded up; no more than the largest bucket holds.
+    fn lacked_1024ths(&self) -> u128 {
         let parts = (self.lacked * PARTS).div_ceil(a_token(self.rate));
-        let parts = parts.min(u128::from(MAX_UNITS) * PARTS);
-        (parts * a_token(rate) / PARTS).min(DEBT_MAX * a_microsecond(rate))
+        parts.min(u128::from(MAX_UNITS) * PARTS)
     }
 }
 

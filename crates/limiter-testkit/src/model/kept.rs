@@ -70,7 +70,10 @@ impl Kept {
                 let most = u128::from(limit.units()) - cost;
                 window.holds_at_most_from(window_of(limit), most, now)
             }
-            (Some(Self::Fixed(fixed)), Limit::FixedWindow(rule)) => fixed.ends_at(rule),
+            (Some(Self::Fixed(fixed)), Limit::FixedWindow(rule)) => {
+                let most = u128::from(limit.units()) - cost;
+                fixed.holds_at_most_from(rule, most, now)
+            }
             _ => now,
         };
         assert!(cost <= Self::room(own, limit, moment), "no promise is kept");

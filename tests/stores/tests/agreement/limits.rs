@@ -51,6 +51,19 @@ pub(crate) fn compact_bucket(rng: &mut Rng) -> Limit {
     }
 }
 
+/// One of a few whose rates are so far apart that what one lacks would take the other longer to refill than any bucket may.
+pub(crate) fn bucket_far_from_others(rng: &mut Rng) -> Limit {
+    let texts = [
+        "100000/7d",
+        "1/24h",
+        "1000000000/s",
+        "1000000000/366d",
+        "7/366d burst 100",
+        "3/10ms burst 1000000000",
+    ];
+    texts[rng.usize(0..texts.len())].parse().expect("a limit")
+}
+
 pub(crate) fn sliding_window(rng: &mut Rng) -> Limit {
     let window = period(rng);
     let granularity = window / rng.u32(1..50);
@@ -71,6 +84,15 @@ pub(crate) fn suppressing_window(rng: &mut Rng) -> Limit {
 
 pub(crate) fn fixed_window(rng: &mut Rng) -> Limit {
     FixedWindow::new(units(rng, 1000), period(rng))
+        .try_into()
+        .expect("a sound window")
+}
+
+/// One of a few windows of which each lasts a few of the next one, and may hold more than one that holds it counts.
+pub(crate) fn fixed_window_of_a_few(rng: &mut Rng) -> Limit {
+    let window = Duration::from_micros(1000 * 5_u64.pow(rng.u32(0..6)));
+    let most = [50, 1_000_000_000][rng.usize(0..2)];
+    FixedWindow::new(units(rng, most), window)
         .try_into()
         .expect("a sound window")
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
-use limiter_core::{Clock, Limit, SlidingWindow, SuppressingWindow};
+use limiter_core::{Clock, Cost, Limit, SlidingWindow, SuppressingWindow};
 use limiter_lua::Script;
 use limiter_store_tests::Client;
 use limiter_testkit::block_on;
@@ -21,7 +21,8 @@ use limiter_testkit::rig::Site;
 use limiter_testkit::server::{Flavour, RedisServer};
 
 use limits::{
-    any_limit, compact_bucket, fixed_window, sliding_window, suppressing_window, token_bucket,
+    any_limit, bucket_far_from_others, compact_bucket, fixed_window, fixed_window_of_a_few,
+    sliding_window, suppressing_window, token_bucket,
 };
 use walker::{Ground, Walker};
 
@@ -47,6 +48,8 @@ struct Plans {
     make: fn(&mut Rng) -> Limit,
     /// Whether some of them only count.
     with_shadows: bool,
+    /// A plan gets other numbers with one step of so many.
+    steps_of_a_plan: u8,
 }
 
 impl Plans {
@@ -55,6 +58,7 @@ impl Plans {
             count: 1,
             make,
             with_shadows: false,
+            steps_of_a_plan: 50,
         }
     }
 
@@ -63,6 +67,7 @@ impl Plans {
         count: 4,
         make: any_limit,
         with_shadows: true,
+        steps_of_a_plan: 50,
     };
 
     /// So many of those that have a script of their own.
@@ -71,6 +76,15 @@ impl Plans {
             count,
             make: compact_bucket,
             with_shadows: false,
+            steps_of_a_plan: 50,
+        }
+    }
+
+    /// The same, whose numbers change with every other step.
+    const fn in_turn(self) -> Self {
+        Self {
+            steps_of_a_plan: 2,
+            ..self
         }
     }
 
@@ -88,7 +102,7 @@ impl Plans {
 
     /// Changes a plan now and then, to other numbers or another algorithm.
     fn change(self, walker: &mut Walker, rng: &mut Rng) {
-        if rng.u8(0..50) == 0 {
+        if rng.u8(0..self.steps_of_a_plan) == 0 {
             let nth = rng.usize(0..self.count);
             let shadow = self.shadow(rng);
             let limit = if rng.u8(0..10) == 0 {
@@ -206,6 +220,14 @@ fn prop_lua_agrees_with_the_model_on_token_buckets() {
 }
 
 #[test]
+fn prop_lua_agrees_with_the_model_on_token_buckets_in_turn() {
+    for make in [token_bucket, compact_bucket, bucket_far_from_others] {
+        let plans = Plans::one(make).in_turn();
+        agrees(Client::Redis, Site::Redis, plans, FEW_STEPS);
+    }
+}
+
+#[test]
 fn prop_lua_agrees_with_the_model_on_one_compact_token_bucket() {
     agrees_on_compact_buckets(1);
 }
@@ -276,7 +298,7 @@ fn lua_agrees_with_the_model_on_windows_with_as_many_sub_buckets_as_there_may_be
             for _ in 0..4 {
                 walker.set_plan(0, limit(window), false);
                 for _ in 0..250 {
-                    most = most.max(walker.spend(&ground).await);
+                    most = most.max(walker.spend(&ground, Cost::ONE).await);
                     ground.tools.clock.advance(window / 256);
                 }
                 window /= 2;
@@ -289,6 +311,31 @@ fn lua_agrees_with_the_model_on_windows_with_as_many_sub_buckets_as_there_may_be
 #[test]
 fn prop_lua_agrees_with_the_model_on_fixed_windows() {
     agrees(Client::Redis, Site::Redis, Plans::one(fixed_window), STEPS);
+}
+
+/// A long window beside short ones that hold more than it counts.
+#[test]
+fn lua_agrees_with_the_model_on_fixed_windows_of_more_units_than_are_counted() {
+    let ground = Ground::new(Client::Redis, Site::Redis.nodes()[0]);
+    let (mut walker, most) = (
+        Walker::new("key"),
+        Cost::new(1_000_000_000).expect("a cost"),
+    );
+    block_on(async {
+        walker.set_plan(0, "fixed 1/h".parse().expect("a limit"), false);
+        walker.spend(&ground, Cost::ONE).await;
+        walker.set_plan(0, "fixed 1000000000/1ms".parse().expect("a limit"), false);
+        for _ in 0..5 {
+            ground.tools.clock.advance(Duration::from_millis(1));
+            walker.spend(&ground, most).await;
+        }
+    });
+}
+
+#[test]
+fn prop_lua_agrees_with_the_model_on_fixed_windows_in_turn() {
+    let plans = Plans::one(fixed_window_of_a_few).in_turn();
+    agrees(Client::Redis, Site::Redis, plans, STEPS);
 }
 
 #[test]

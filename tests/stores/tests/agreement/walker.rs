@@ -273,12 +273,10 @@ impl Walker {
         assert_ne!(ttl.expect("PTTL").int(), Some(-1), "a key without a TTL");
     }
 
-    /// Spends a unit, and compares; returns how many sub-buckets the first plan has then.
-    pub(crate) async fn spend(&mut self, ground: &Ground<'_>) -> usize {
-        let step = Step {
-            op: Op::Acquire,
-            cost: Cost::ONE,
-        };
+    /// Spends so much, and compares; returns how many sub-buckets the first plan has then.
+    pub(crate) async fn spend(&mut self, ground: &Ground<'_>, cost: Cost) -> usize {
+        let op = Op::Acquire;
+        let step = Step { op, cost };
         let (now, said) = (
             ground.tools.clock.now(),
             self.ask(&ground.store, &step).await,

@@ -142,8 +142,12 @@ async fn user_that_may_not_expire_writes_nothing(stage: &Stage) {
     let attempts = stage.client.attempts(&address, &layout, PATIENT);
     let by_admin = stage.client.attempts(&server.url(), &layout, PATIENT);
     let hour = Duration::from_secs(3600);
-    let policy = AbusePolicy::builder("login").tier(Tier::new("block", 100, hour));
-    let policy = policy.build().expect("a policy");
+    let policy = |threshold| {
+        let policy = AbusePolicy::builder("login").tier(Tier::new("block", threshold, hour));
+        policy.build().expect("a policy")
+    };
+    // Of what the one keeps, the other needs nothing.
+    let (policy, strict) = (policy(100), policy(1));
     for name in ["new", "old"] {
         let user = key(name);
         if name == "old" {
@@ -167,8 +171,8 @@ async fn user_that_may_not_expire_writes_nothing(stage: &Stage) {
             assert!(!error.may_have_charged());
             assert_eq!(state(), before, "{name} key, {} plans", plans.len());
         }
-        // None, one in a chunk, one less than fill it, and as many.
-        for recorded in [0, 1, 70, 1] {
+        // None, one in a chunk, one less than fill it, and as many; then several chunks, of which the newest has few.
+        for recorded in [0, 1, 70, 1, 77, 20] {
             for _ in 0..recorded {
                 let said = ends_by(PATIENT, by_admin.record(&user, &policy)).await;
                 let _ = said.expect("an answer");
@@ -178,10 +182,12 @@ async fn user_that_may_not_expire_writes_nothing(stage: &Stage) {
                 server.command(&[&b"HGETALL"[..], &name]).expect("get")
             };
             let before = state();
-            let error = ends_by(PATIENT, attempts.record(&user, &policy)).await;
-            let error = error.expect_err("no permission");
-            assert!(!error.may_have_charged(), "{error:?}");
-            assert_eq!(state(), before, "{name} key, {recorded} attempts more");
+            for policy in [&policy, &strict] {
+                let error = ends_by(PATIENT, attempts.record(&user, policy)).await;
+                let error = error.expect_err("no permission");
+                assert!(!error.may_have_charged(), "{error:?}");
+                assert_eq!(state(), before, "{name} key, {recorded} attempts more");
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What keys hold and how long they live, and keys that are none of the store's.
 
-use limiter_core::Key;
+use std::collections::BTreeMap;
+
+use limiter_core::{Key, Timestamp};
 use limiter_lua::SessionNames;
-use limiter_sessions::{NonceUse, Retention, TagKey};
+use limiter_sessions::{BotProbability, NonceUse, Retention, TagKey};
 use limiter_store_tests::{PATIENT, Stage, faults_on_clients, key, layout};
 use limiter_testkit::server::{RedisServer, Reply};
 
@@ -10,6 +12,7 @@ use crate::{KEEP, nonce, visit, visit_of};
 
 faults_on_clients! {
     keys_live_as_long_as_the_servers_clock_says
+    sessions_of_version_1
     session_of_another_version_is_told
     corrupt_session_is_told
     visit_beside_a_key_of_another_type_is_told_truly
@@ -79,6 +82,85 @@ fn server_now_us(server: &RedisServer) -> u64 {
         .filter_map(|part| part.text()?.parse().ok())
         .collect();
     parts[0] * 1_000_000 + parts[1]
+}
+
+/// What a visit leaves behind, byte by byte. Another release on the same server may be as old as this version is: whoever has to
+/// change an expectation here changes the layout, and raises `KeyLayout::VERSION`.
+async fn sessions_of_version_1(stage: &Stage) {
+    let (server, layout) = (stage.server(), layout());
+    let store = stage.client.sessions(&server.url(), &layout, PATIENT);
+    let visit = visit()
+        .with_bot_probability(BotProbability::from_ppm(123_456).expect("a part"))
+        .with_country("DE".parse().expect("a country"));
+    let session = store
+        .observe(&visit, KEEP)
+        .await
+        .expect("an answer")
+        .session;
+    let (names, tags) = (SessionNames::new(&layout), TagKey::new([7; 32]));
+    let [hash, index] = names.session(&TagKey::locator(&session.id));
+    let [address, _] = names.address(&tags.expect("a secret"), visit.ip);
+    let root = layout.root().as_bytes();
+    for (name, kind) in [(&hash, b":s:{"), (&index, b":f:{"), (&address, b":i:{")] {
+        assert!(name.starts_with(&[root, kind].concat()), "{name:?}");
+    }
+    let micros = |moment: Timestamp| moment.as_micros().to_string().into_bytes();
+    let (first_seen, expires) = (micros(session.first_seen), micros(session.expires_at));
+    let id = session.id.as_bytes();
+    let fields = fields(&server, &hash);
+    // The version, the part of the id that is its own, and a part of the fingerprint's tag.
+    let stored = &fields[&b"id"[..]];
+    assert!(stored.len() == 10 && stored[0] == 1 && stored[1..6] == id[11..]);
+    let expected: [(&[u8], &[u8]); 9] = [
+        (b"id", stored),
+        (b"fingerprint", &[0xab; 32]),
+        (b"ip", &[203, 0, 113, 9]),
+        (b"first_seen", &first_seen),
+        (b"last_seen", &first_seen),
+        (b"expires", &expires),
+        (b"request_count", b"1"),
+        (b"bot_probability", b"123456"),
+        (b"geo_country", b"DE"),
+    ];
+    assert_eq!(fields, owned(expected));
+    let member = server.command(&[&b"ZRANGE"[..], &index, b"0", b"-1", b"WITHSCORES"]);
+    let member = member.expect("ZRANGE");
+    let [Reply::Bulk(member), Reply::Bulk(score)] = member.items() else {
+        panic!("one member: {member}")
+    };
+    assert_eq!(*member, [&id[..], &stored[6..]].concat());
+    assert_eq!(*score, expires);
+    let fields = self::fields(&server, &address);
+    let first = &fields[&b"first"[..]];
+    assert_eq!(first.len(), 16);
+    let expected: [(&[u8], &[u8]); 6] = [
+        (b"first_seen", &first_seen),
+        (b"last_seen", &first_seen),
+        (b"total_sessions", b"1"),
+        (b"bot_sum", b"123456"),
+        (b"bot_count", b"1"),
+        (b"first", first),
+    ];
+    assert_eq!(fields, owned(expected));
+}
+
+type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn owned<const N: usize>(fields: [(&[u8], &[u8]); N]) -> Fields {
+    let owned = fields.map(|(field, value)| (field.to_vec(), value.to_vec()));
+    owned.into()
+}
+
+fn fields(server: &RedisServer, name: &[u8]) -> Fields {
+    let all = server.command(&[&b"HGETALL"[..], name]).expect("HGETALL");
+    let bytes = |reply: &Reply| match reply {
+        Reply::Bulk(bytes) => bytes.clone(),
+        other => panic!("{other}"),
+    };
+    let pairs = all.items().chunks_exact(2);
+    pairs
+        .map(|pair| (bytes(&pair[0]), bytes(&pair[1])))
+        .collect()
 }
 
 /// A session that another version wrote is an error that names the version, and nothing is changed.
