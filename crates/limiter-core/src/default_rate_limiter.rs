@@ -451,6 +451,11 @@ impl RateLimiter for DefaultRateLimiter {
 
     async fn reset(&self, key: &Key, plans: &[PlanName]) -> Result<(), CheckError> {
         let plans = checked(self.find(plans), None)?;
+        if let FailurePolicy::Fallback(local) = &self.policy {
+            let forgotten = local.reset(key, &plans).await;
+            let forgotten = forgotten.inspect_err(|error| self.local_failed(error));
+            forgotten.map_err(CheckError::Store)?;
+        }
         self.repository
             .reset(key, &plans)
             .await

@@ -134,6 +134,11 @@ impl LocalStore {
         };
         Ok(by_fallback(shares.complete(verdict)))
     }
+
+    /// Forgets `plans` of `key` in the local store.
+    pub(crate) async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
+        self.store.reset(key, plans).await
+    }
 }
 
 fn by_fallback(verdict: Verdict) -> Verdict {
@@ -328,7 +333,7 @@ impl RateLimiterRepository for FallbackRepository {
     }
 
     async fn reset(&self, key: &Key, plans: &[Plan]) -> Result<(), StoreError> {
-        self.told_by_local(self.local.store.reset(key, plans).await)?;
+        self.told_by_local(self.local.reset(key, plans).await)?;
         self.told(self.shared.reset(key, plans).await)
     }
 }

@@ -83,6 +83,19 @@ async fn the_fallback_decorator_lets_the_local_store_look_and_forget() {
     );
 }
 
+#[tokio::test]
+async fn what_is_reset_is_forgotten_by_the_local_store_too() {
+    let plans = [Plan::new("gold", "1/h burst 4").unwrap()];
+    let names = [plans[0].name().clone()];
+    for limiter in both_ways(&plans, own_model, 4) {
+        assert!(spend(&limiter, &plans, 1).await.is_allowed());
+        assert!(!spend(&limiter, &plans, 1).await.is_allowed());
+        let unconfirmed = limiter.reset(&key(), &names).await;
+        assert!(unconfirmed.is_err(), "the shared store is away");
+        assert!(spend(&limiter, &plans, 1).await.is_allowed());
+    }
+}
+
 /// A share of less than one unit in 366 days grants nothing, whichever way the fallback is built; a shadow plan denies nobody.
 #[tokio::test]
 async fn a_share_that_is_too_small_denies_and_says_so_when_it_is_built() {
