@@ -1,17 +1,16 @@
 //! [`Destination`]: where the connections of a link go.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use limiter_core::{Cause, Charge, StoreError};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::first_success::first_success;
+use super::resolver::Resolver;
 use super::{AddressMap, Driver, Failure, Job, Node, Target};
 use crate::Fault;
 
@@ -44,7 +43,7 @@ impl<D: Driver> Destination<D> {
             driver,
             to: To::Local,
             address_map: AddressMap::default(),
-            resolver: Resolver::new(),
+            resolver: Resolver::of_system(),
             connect_timeout,
         }
     }
@@ -95,8 +94,12 @@ impl<D: Driver> Destination<D> {
 
     /// Connects to a server, at whichever of its addresses answers first.
     async fn server(&self, node: &Node) -> Result<D::Connection, NotConnected<D::Error>> {
-        self.server_at(node, self.resolver.addresses(node).await?)
-            .await
+        self.server_at(node, self.addresses(node).await?).await
+    }
+
+    async fn addresses(&self, node: &Node) -> Result<Vec<SocketAddr>, NotConnected<D::Error>> {
+        let found = self.resolver.addresses(node).await;
+        found.map_err(NotConnected::Name)
     }
 
     async fn server_at(
@@ -168,7 +171,7 @@ impl<D: Driver> Destination<D> {
         sentinel: &Node,
         master: &str,
     ) -> Result<Node, NotConnected<D::Error>> {
-        let attempts = self.resolver.addresses(sentinel).await?.into_iter();
+        let attempts = self.addresses(sentinel).await?.into_iter();
         let attempts = attempts.map(|address| self.answer_of(sentinel, address, master));
         first_success(attempts, HEAD_START, NotConnected::is_final)
             .await
@@ -256,31 +259,6 @@ fn is_refused_by_a_sound_server<D: Driver>(error: &D::Error) -> bool {
     matches!(D::failure(error), Failure::Reply(fault) if fault != Fault::Overloaded)
 }
 
-/// The look-ups of names, one at a time: the system's own resolver blocks a thread, for long if nobody answers it, and goes on when
-/// nobody waits any longer.
-#[derive(Clone, Debug)]
-struct Resolver(Arc<Semaphore>);
-
-impl Resolver {
-    fn new() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
-    }
-
-    async fn addresses<E>(&self, node: &Node) -> Result<Vec<SocketAddr>, NotConnected<E>> {
-        if let Ok(ip) = node.host().parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, node.port())]);
-        }
-        let (turn, node) = (Arc::clone(&self.0).acquire_owned().await, node.clone());
-        let looked_up = spawn_blocking(move || {
-            let found = (node.host(), node.port()).to_socket_addrs();
-            drop(turn);
-            found.map(Iterator::collect)
-        });
-        let found = looked_up.await.unwrap_or_else(|error| Err(error.into()));
-        found.map_err(|error| NotConnected::Name(Arc::new(error)))
-    }
-}
-
 /// A connection that may turn out to be of no use: it is ended then, also if nobody waits for that any longer.
 struct Unproven<D: Driver>(Option<D::Connection>);
 
@@ -307,6 +285,8 @@ impl<D: Driver> Drop for Unproven<D> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::super::tenfold::{Lost, Tenfold, Wire};
     use super::*;
 
@@ -342,11 +322,5 @@ mod tests {
         let error = connect(&[], &[]).await.expect_err("nowhere to go");
         let error = error.into_error::<Tenfold>();
         assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
-        let resolver = Resolver::new();
-        let nobody = Node::new("no.such.host.invalid", 1);
-        let nobody = resolver.addresses::<Lost>(&nobody).await;
-        assert!(matches!(nobody, Err(NotConnected::Name(_))), "{nobody:?}");
-        let known = resolver.addresses::<Lost>(&Node::new("::1", 7)).await;
-        assert_eq!(known.expect("an address")[0].to_string(), "[::1]:7");
     }
 }

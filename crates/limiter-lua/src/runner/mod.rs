@@ -20,6 +20,7 @@ mod owned_job;
 mod pool;
 mod pool_sizing;
 mod reply;
+mod resolver;
 mod route;
 mod router;
 #[expect(clippy::module_inception, reason = "the module's one public noun")]
