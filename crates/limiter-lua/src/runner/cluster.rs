@@ -151,9 +151,24 @@ impl<D: Driver> Cluster<D> {
         self.renew();
     }
 
-    /// Returns where a node is reached that another has named.
-    pub(super) fn reached_at(&self, node: Node) -> Node {
-        self.0.settings.address_map.reached_at(node)
+    /// Returns where a node is reached that another has named. If it has no name, it is the one member with its port; `None` if
+    /// there is no such member, or more than one.
+    pub(super) fn find(&self, node: Node) -> Option<Node> {
+        let reached_at = |node| self.0.settings.address_map.reached_at(node);
+        if !node.is_nameless() {
+            return Some(reached_at(node));
+        }
+        let members = self.0.read().members.clone();
+        let at_port = members
+            .iter()
+            .map(|member| reached_at(Node::new(member.node.host(), node.port())));
+        let mut known: Vec<_> = at_port
+            .filter(|node| members.iter().any(|member| member.node == *node))
+            .collect();
+        known.sort_unstable();
+        known.dedup();
+        let found = known.pop();
+        found.filter(|_| known.is_empty())
     }
 
     /// Asks for the slots anew, in the background and no more often than is good for the servers.

@@ -361,9 +361,9 @@ impl<D: Driver> Runner<D> {
                         return Err(settled(fault.into_error(error), job.writes()));
                     }
                     redirections += u32::from(route.redirect.is_some());
-                    let waits = matches!(fault, Fault::NotNow | Fault::Demoted)
-                        || fault != Fault::NoScript && redirections > REDIRECTIONS_AT_ONCE;
-                    if waits {
+                    let is_sent_elsewhere =
+                        route.redirect.is_some() && redirections <= REDIRECTIONS_AT_ONCE;
+                    if fault != Fault::NoScript && !is_sent_elsewhere {
                         // Nodes whose calls failed at the same moment do not come back at the same moment.
                         sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
@@ -400,9 +400,8 @@ impl<D: Driver> Runner<D> {
         match fault {
             Fault::NoScript => route.with_text = true,
             Fault::Moved | Fault::Ask => {
-                let asking = fault == Fault::Ask;
-                route.redirect = self.router.redirect((link, live), job, error, asking);
-                return route.redirect.is_some();
+                let (from, asking) = ((link, live), fault == Fault::Ask);
+                return self.router.follow(from, job, error, asking, route);
             }
             _ => {
                 route.redirect = None;
