@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use limiter_core::{Charge, StoreError};
 use tokio::sync::watch;
@@ -28,7 +28,7 @@ pub(super) struct Cluster<D: Driver>(Arc<Shared<D>>);
 struct Shared<D: Driver> {
     driver: Arc<D>,
     settings: Settings,
-    seeds: Vec<Node>,
+    seeds: Vec<Member<D>>,
     state: RwLock<State<D>>,
     renewals: Mutex<Attempts<NotConnected<D::Error>>>,
 }
@@ -42,6 +42,8 @@ struct State<D: Driver> {
     owners: Vec<Option<u16>>,
     /// Whether every node that serves slots is known.
     is_complete: bool,
+    /// When seeds that serve no slot may be asked again, once some other node is known.
+    seeds_again_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,9 @@ struct Member<D: Driver> {
 
 /// How long a node has to tell about the slots before the next one is asked as well.
 const HEAD_START: Duration = Duration::from_millis(50);
+/// The least time between two rounds in which seeds are asked although other nodes are known. A seed may be one of those by another
+/// name, and would be connected to twice as often as it should.
+const SEEDS_AGAIN: Duration = Duration::from_secs(10);
 
 impl<D: Driver> Clone for Member<D> {
     fn clone(&self) -> Self {
@@ -62,25 +67,37 @@ impl<D: Driver> Clone for Member<D> {
     }
 }
 
+impl<D: Driver> Member<D> {
+    /// Makes a member of a node. Nothing is connected yet.
+    fn new(driver: &Arc<D>, node: &Node, settings: &Settings) -> Self {
+        let destination =
+            Destination::node(Arc::clone(driver), node.clone(), settings.connect_timeout);
+        // The keys of a call are in one slot: several calls are written together, but each remains its own.
+        let keeps_apart = true;
+        let pool = Pool::new(&Arc::new(destination), settings.connections, keeps_apart);
+        Self {
+            node: node.clone(),
+            pool: Arc::new(pool),
+        }
+    }
+}
+
 impl<D: Driver> Cluster<D> {
-    pub(super) fn new(driver: Arc<D>, seeds: Vec<Node>, settings: Settings) -> Self {
+    pub(super) fn new(driver: Arc<D>, seeds: &[Node], settings: Settings) -> Self {
+        let member = |seed: &Node| Member::new(&driver, seed, &settings);
         let shared = Shared {
+            seeds: seeds.iter().map(member).collect(),
             driver,
             settings,
-            seeds,
             state: RwLock::new(State {
                 members: Vec::new(),
                 retired: Vec::new(),
                 owners: Vec::new(),
                 is_complete: false,
+                seeds_again_at: None,
             }),
             renewals: Mutex::default(),
         };
-        shared.write().members = shared
-            .seeds
-            .iter()
-            .map(|seed| shared.member(seed))
-            .collect();
         Self(Arc::new(shared))
     }
 
@@ -91,10 +108,10 @@ impl<D: Driver> Cluster<D> {
         }
         let state = self.0.read();
         if job.keys() == 0 {
-            let mut members = state.members.iter();
+            let mut members = state.members.iter().chain(&self.0.seeds);
+            let first = members.clone().next()?;
             let connected = members.find(|member| member.pool.is_connected());
-            let any = connected.or_else(|| state.members.first())?;
-            return Some(any.pool.pick().clone());
+            return Some(connected.unwrap_or(first).pool.pick().clone());
         }
         let owner = state.owner_of(slot_of(job.key()))?;
         Some(owner.pool.pick().clone())
@@ -238,8 +255,8 @@ impl<D: Driver> State<D> {
         self.members.iter().position(|member| member.node == *node)
     }
 
-    /// Retires the members that serve no slot and were not named by the user; returns those that had retired before.
-    fn retire_idle(&mut self, seeds: &[Node]) -> Vec<Member<D>> {
+    /// Retires the members that serve no slot; returns those that had retired before.
+    fn retire_idle(&mut self) -> Vec<Member<D>> {
         let mut serves = vec![false; self.members.len()];
         for owner in self.owners.iter().flatten() {
             if let Some(serves) = serves.get_mut(usize::from(*owner)) {
@@ -249,7 +266,7 @@ impl<D: Driver> State<D> {
         let (mut kept, mut retired, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (member, serves) in self.members.drain(..).zip(serves) {
             places.push(u16::try_from(kept.len()).ok());
-            if serves || seeds.contains(&member.node) {
+            if serves {
                 kept.push(member);
             } else {
                 retired.push(member);
@@ -278,32 +295,16 @@ impl<D: Driver> Shared<D> {
 
     /// Makes a member of a node. Nothing is connected yet.
     fn member(&self, node: &Node) -> Member<D> {
-        let destination = Destination::node(
-            Arc::clone(&self.driver),
-            node.clone(),
-            self.settings.connect_timeout,
-        );
-        // The keys of a call are in one slot: several calls are written together, but each remains its own.
-        let keeps_apart = true;
-        let pool = Pool::new(
-            &Arc::new(destination),
-            self.settings.connections,
-            keeps_apart,
-        );
-        Member {
-            node: node.clone(),
-            pool: Arc::new(pool),
-        }
+        Member::new(&self.driver, node, &self.settings)
     }
 
     /// Returns which of the members a node is, and makes it one if it is none.
     fn member_of(&self, state: &mut State<D>, node: &Node) -> u16 {
         let position = state.position(node).unwrap_or_else(|| {
-            let retired = state.retired.iter().position(|member| member.node == *node);
-            let member = retired.map(|nth| state.retired.swap_remove(nth));
-            state
-                .members
-                .push(member.unwrap_or_else(|| self.member(node)));
+            let known = self.seeds.iter().chain(&state.retired);
+            let known = known.clone().find(|known| known.node == *node).cloned();
+            let member = known.unwrap_or_else(|| self.member(node));
+            state.members.push(member);
             state.members.len() - 1
         });
         // A cluster has at most a thousand nodes.
@@ -325,11 +326,35 @@ impl<D: Driver> Shared<D> {
         member.pool.pick().clone()
     }
 
-    /// Asks the members for the slots, those that are connected first.
+    /// Returns whom to ask for the slots, in this order: the members that are connected, the others, and now and then the seeds.
+    fn members_to_ask(&self) -> Vec<Member<D>> {
+        let (mut members, seeds_again_at) = {
+            let state = self.read();
+            (state.members.clone(), state.seeds_again_at)
+        };
+        let mut seeds = self.seeds.clone();
+        seeds.retain(|seed| members.iter().all(|known| known.node != seed.node));
+        for nodes in [&mut members, &mut seeds] {
+            fastrand::shuffle(nodes);
+            nodes.sort_by_key(|member| !member.pool.is_connected());
+        }
+        if seeds_again_at.is_none_or(|again_at| Instant::now() >= again_at) {
+            members.append(&mut seeds);
+        }
+        members
+    }
+
+    /// Notes that a member is asked for the slots: a seed is not asked again soon if some other node is known.
+    fn note_asked(&self, member: &Member<D>) {
+        let mut state = self.write();
+        if !state.members.is_empty() && state.position(&member.node).is_none() {
+            state.seeds_again_at = Some(Instant::now() + SEEDS_AGAIN);
+        }
+    }
+
+    /// Asks for the slots.
     async fn ask_members(&self) -> Result<Slots, NotConnected<D::Error>> {
-        let mut members = self.read().members.clone();
-        fastrand::shuffle(&mut members);
-        members.sort_by_key(|member| !member.pool.is_connected());
+        let members = self.members_to_ask();
         let asked = members.into_iter().map(|member| self.ask(member));
         let found = timeout(
             self.settings.connect_timeout,
@@ -345,6 +370,7 @@ impl<D: Driver> Shared<D> {
     }
 
     async fn ask(&self, member: Member<D>) -> Result<Slots, NotConnected<D::Error>> {
+        self.note_asked(&member);
         let link = member.pool.first();
         let mut live = link.connected().await?;
         let asked = Asked {
@@ -393,7 +419,7 @@ impl<D: Driver> Shared<D> {
             }
         }
         state.is_complete = slots.is_complete;
-        let forgotten = state.retire_idle(&self.seeds);
+        let forgotten = state.retire_idle();
         drop(guard);
         drop(forgotten);
     }
@@ -414,5 +440,77 @@ impl<D: Driver> Drop for Asked<'_, D> {
         } else {
             self.link.note_silence(self.generation);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AddressMap;
+    use super::super::tenfold::{Tenfold, Wire};
+    use super::*;
+
+    /// A cluster that has these nodes, each with some slots, and was named by another.
+    fn cluster(nodes: &[(&str, u16)], address_map: AddressMap) -> Cluster<Tenfold> {
+        let settings = Settings {
+            address_map,
+            ..Settings::default()
+        };
+        let seed = Node::new("seed", 7000);
+        let cluster = Cluster::new(Arc::new(Tenfold(Wire::silent())), &[seed], settings);
+        let ranges = (0..).zip(nodes).map(|(slot, (host, port))| SlotRange {
+            first: slot,
+            last: slot,
+            primary: Node::new(*host, *port),
+        });
+        cluster.0.take_over(&Slots {
+            ranges: ranges.collect(),
+            is_complete: true,
+        });
+        cluster
+    }
+
+    fn asked(cluster: &Cluster<Tenfold>) -> Vec<Node> {
+        let members = cluster.0.members_to_ask();
+        members.into_iter().map(|member| member.node).collect()
+    }
+
+    #[test]
+    fn node_without_a_name_is_the_one_member_with_its_port() {
+        let nameless = |port| Node::new(Node::NAMELESS, port);
+        let apart = [("a", 7000), ("a", 7001), ("b", 7002)];
+        let cluster_apart = cluster(&apart, AddressMap::default());
+        assert_eq!(
+            cluster_apart.find(nameless(7000)),
+            Some(Node::new("a", 7000))
+        );
+        assert_eq!(cluster_apart.find(nameless(7003)), None);
+        let alike = cluster(&[("a", 7000), ("b", 7000)], AddressMap::default());
+        assert_eq!(alike.find(nameless(7000)), None);
+        assert_eq!(alike.find(Node::new("c", 1)), Some(Node::new("c", 1)));
+        let map = AddressMap::new(|node| Node::new(node.host(), node.port() + 1));
+        let mapped = cluster(&apart, map);
+        assert_eq!(mapped.find(nameless(7000)), Some(Node::new("a", 7001)));
+    }
+
+    #[test]
+    fn seeds_are_asked_last_and_not_again_soon() {
+        let cluster = cluster(&[("a", 7000), ("b", 7001)], AddressMap::default());
+        let first = asked(&cluster);
+        assert_eq!(first.len(), 3);
+        assert_eq!(first[2], Node::new("seed", 7000));
+        cluster.0.note_asked(&cluster.0.members_to_ask()[0]);
+        assert_eq!(asked(&cluster).len(), 3, "a member was asked, no seed");
+        cluster.0.note_asked(&cluster.0.seeds[0]);
+        assert_eq!(asked(&cluster).len(), 2);
+        cluster.0.write().seeds_again_at = Some(Instant::now());
+        assert_eq!(asked(&cluster).len(), 3);
+    }
+
+    #[test]
+    fn seed_that_serves_slots_is_a_member_and_has_its_connections() {
+        let cluster = cluster(&[("seed", 7000)], AddressMap::default());
+        assert_eq!(asked(&cluster), [Node::new("seed", 7000)]);
+        let pool = Arc::clone(&cluster.0.read().members[0].pool);
+        assert!(Arc::ptr_eq(&pool, &cluster.0.seeds[0].pool));
     }
 }

@@ -30,7 +30,7 @@ impl<D: Driver> Router<D> {
                 Destination::primary(driver, sentinels, master, map, timeout)
             }
             Servers::Cluster(seeds) => {
-                return Self::Cluster(Cluster::new(driver, seeds, settings.clone()));
+                return Self::Cluster(Cluster::new(driver, &seeds, settings.clone()));
             }
         };
         Self::Pool(Pool::new(
