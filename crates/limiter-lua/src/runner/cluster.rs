@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant};
 
 use limiter_core::{Charge, StoreError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -197,7 +198,11 @@ impl<D: Driver> Cluster<D> {
     fn begin_renewal(&self) -> Result<watch::Receiver<()>, Option<NotConnected<D::Error>>> {
         self.0.renewals().join(|done| {
             let shared = Arc::clone(&self.0);
-            tokio::spawn(async move {
+            // A call may be dropped where there is none: the next one begins then.
+            let Ok(runtime) = Handle::try_current() else {
+                return;
+            };
+            runtime.spawn(async move {
                 let renewing = Renewing(&shared);
                 let found = shared.ask_members().await;
                 renewing.end(found);

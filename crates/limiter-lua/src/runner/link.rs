@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use limiter_core::StoreError;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::attempts::Attempts;
 use super::deadline::Sent;
 use super::destination::{Destination, NotConnected};
 use super::gather::Gather;
-use super::{Driver, Job, Node, Route};
+use super::{Driver, Failure, Job, Node, Route};
 
 /// A connection that is made when it is first needed, and made anew when it breaks.
 ///
@@ -47,6 +49,7 @@ pub(super) struct Live<D: Driver> {
 }
 
 const RUNTIME_ENDED: &str = "the runtime ended while it connected";
+const SILENT: &str = "the server has not answered for a while";
 const LOST: &str = "the connection was lost a moment ago";
 /// A connection on which nothing was answered for so long is given up, though it looks whole.
 const LONGEST_SILENCE: Duration = Duration::from_millis(400);
@@ -268,12 +271,43 @@ impl<D: Driver> Link<D> {
             .max(1);
         let since_us = &self.0.silent_since_us;
         let began = since_us.compare_exchange(0, now_us, Ordering::Relaxed, Ordering::Relaxed);
-        let Err(began_us) = began else { return };
+        let Err(began_us) = began else {
+            self.ask_for_a_sign_of_life(generation, now_us);
+            return;
+        };
         if Duration::from_micros(now_us.saturating_sub(began_us)) < LONGEST_SILENCE {
             return;
         }
-        let why = NotConnected::Said("the server has not answered for a while");
-        self.give_up(generation, why);
+        self.give_up(generation, NotConnected::Said(SILENT));
+    }
+
+    /// Gives a connection up that stays silent, though no other call may follow: callers may be impatient. One that is merely slower
+    /// than they are is kept.
+    fn ask_for_a_sign_of_life(&self, generation: u64, silent_since_us: u64) {
+        let is_this = |live: &Live<D>| live.generation == generation;
+        let live = self.live_now().filter(is_this);
+        // A call may be dropped where there is no runtime.
+        let (Some(mut live), false, Ok(runtime)) = (live, self.is_given(), Handle::try_current())
+        else {
+            return;
+        };
+        let link = self.clone();
+        runtime.spawn(async move {
+            let ping = D::command(&Job::bare("PING"), false);
+            let asked = timeout(LONGEST_SILENCE, D::send(&mut live.connection, ping));
+            match asked.await {
+                Ok(Err(error)) if !matches!(D::failure(&error), Failure::Reply(_)) => {
+                    link.give_up(generation, NotConnected::Client(error));
+                }
+                Ok(_) => link.note_answer(),
+                Err(_) => {
+                    let since_us = link.0.silent_since_us.load(Ordering::Relaxed);
+                    if since_us == silent_since_us {
+                        link.give_up(generation, NotConnected::Said(SILENT));
+                    }
+                }
+            }
+        });
     }
 }
 
@@ -342,7 +376,6 @@ mod tests {
     use super::super::tenfold::{Tenfold, Wire};
     use super::*;
     use tokio::runtime::{Builder, Runtime};
-    use tokio::time::timeout;
 
     const LONG: Duration = Duration::from_secs(10);
 

@@ -32,6 +32,7 @@ mod system_random;
 mod target;
 #[cfg(test)]
 mod tenfold;
+mod unanswered;
 mod waiting;
 
 pub use address_map::AddressMap;

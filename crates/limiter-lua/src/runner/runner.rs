@@ -17,6 +17,7 @@ use super::link::{Link, Live};
 use super::pool::Pool;
 use super::router::Router;
 use super::slots::Slots;
+use super::unanswered::Unanswered;
 use super::{Driver, Failure, Job, Node, Route, Servers, Settings};
 use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 
@@ -154,15 +155,17 @@ impl<D: Driver> Runner<D> {
     }
 
     async fn run(&self, call: &Call<'_>) -> Result<Verdict, StoreError> {
-        let sent = Sent::default();
+        let mut unanswered = Unanswered::new(&self.router);
         let answer = {
-            let running = pin!(self.verdict(call, &sent));
-            self.within(self.settings.deadline, running, &sent).await
+            let sent = unanswered.sent();
+            let running = pin!(self.verdict(call, sent));
+            self.within(self.settings.deadline, running, sent).await
         };
-        match answer {
-            Some(verdict) => verdict.map_err(|error| settled(error, call.writes())),
-            None => Err(self.deadline_passed(&sent, call.writes())),
-        }
+        let Some(verdict) = answer else {
+            return Err(unanswered.deadline_passed(self.settings.deadline, call.writes()));
+        };
+        unanswered.note_answer();
+        verdict.map_err(|error| settled(error, call.writes()))
     }
 
     async fn verdict(&self, call: &Call<'_>, sent: &Sent<D>) -> Result<Verdict, StoreError> {
@@ -206,18 +209,18 @@ impl<D: Driver> Runner<D> {
         left: Duration,
         read: impl FnOnce(D::Reply) -> Result<T, BadReply>,
     ) -> Result<T, StoreError> {
-        let sent = Sent::default();
+        let mut unanswered = Unanswered::new(&self.router);
         let answer = {
-            let running = pin!(self.reply(job, route, &sent));
-            self.within(left, running, &sent).await
+            let sent = unanswered.sent();
+            let running = pin!(self.reply(job, route, sent));
+            self.within(left, running, sent).await
         };
-        match answer {
-            Some(reply) => {
-                let said = understood(read(reply?), &sent);
-                said.map_err(|error| settled(error, job.writes()))
-            }
-            None => Err(self.deadline_passed(&sent, job.writes())),
-        }
+        let Some(reply) = answer else {
+            return Err(unanswered.deadline_passed(self.settings.deadline, job.writes()));
+        };
+        unanswered.note_answer();
+        let said = understood(read(reply?), unanswered.sent());
+        said.map_err(|error| settled(error, job.writes()))
     }
 
     /// Waits for a call for as long as it may take; after a while it looks whether the call waits in vain to be sent.
@@ -276,10 +279,14 @@ impl<D: Driver> Runner<D> {
             let slots = self.ask_for(&slots, left, |reply| read(reply).ok_or(malformed));
             return slots.await.map(Slots::primaries);
         };
-        match timeout(left, cluster.primaries()).await {
-            Ok(Ok(known)) => Ok(known),
-            Ok(Err(error)) => Err(in_turn(error).await),
-            Err(_) => Err(self.deadline_passed(&Sent::default(), false)),
+        let mut unanswered = Unanswered::new(&self.router);
+        let Ok(known) = timeout(left, cluster.primaries()).await else {
+            return Err(unanswered.deadline_passed(self.settings.deadline, false));
+        };
+        unanswered.note_answer();
+        match known {
+            Ok(known) => Ok(known),
+            Err(error) => Err(in_turn(error).await),
         }
     }
 
@@ -287,12 +294,6 @@ impl<D: Driver> Runner<D> {
     #[must_use]
     pub const fn deadline(&self) -> Duration {
         self.settings.deadline
-    }
-
-    fn deadline_passed(&self, sent: &Sent<D>, writes: bool) -> StoreError {
-        sent.note_silence();
-        self.router.note_trouble();
-        sent.deadline_passed(self.settings.deadline, writes)
     }
 
     /// Sends a job until it is answered, or fails in a way that does not rule out that it ran.
