@@ -28,6 +28,8 @@ faults_on_clients! {
     primary_is_found_though_one_sentinel_is_stopped_unreachable_or_absent
     primary_is_found_though_a_sentinel_is_slow
     connections_behind_sentinels_are_made_side_by_side
+    cluster_that_refuses_the_user_is_told_though_a_seed_is_unreachable
+    primary_that_refuses_the_user_is_told_though_a_sentinel_is_unreachable
 }
 
 /// Users of a store, by whether their keys are on a node of a cluster.
@@ -294,4 +296,48 @@ async fn connections_behind_sentinels_are_made_side_by_side(stage: &Stage) {
     let in_time = timeout(AFTER_ONE_ANOTHER * u32::from(CONNECTIONS) / 4, all_begun).await;
     let begun = proxies[0].counts().connections - before;
     assert!(in_time.is_ok(), "{begun} connections begun");
+}
+
+/// Checks that a store tells that it is set up wrongly: within [`AT_START`], to every call from then on, and to the first one that
+/// has the time to wait for it.
+async fn refusal_is_told(stage: &Stage, address: &str) {
+    let (ann, gold) = (key("ann"), bucket(10));
+    let store = stage.client.store(address, &layout(), DEADLINE);
+    let began = Instant::now();
+    while spend(&store, &ann, &gold)
+        .await
+        .expect_err("a wrong user")
+        .is_outage()
+    {
+        assert!(began.elapsed() < AT_START, "{address}: it is not told");
+        sleep(Duration::from_millis(2)).await;
+    }
+    while began.elapsed() < 3 * AT_START {
+        let error = spend(&store, &ann, &gold).await.expect_err("a wrong user");
+        assert!(!error.is_outage(), "{address}: {error:?}");
+        sleep(Duration::from_millis(2)).await;
+    }
+    let patient = stage.client.store(address, &layout(), PATIENT);
+    let (began, error) = (Instant::now(), spend(&patient, &ann, &gold).await);
+    assert!(!error.expect_err("a wrong user").is_outage());
+    assert!(began.elapsed() < AT_START, "it is told late");
+}
+
+async fn cluster_that_refuses_the_user_is_told_though_a_seed_is_unreachable(stage: &Stage) {
+    let (cluster, hole) = (cluster(stage), BlackHole::open().await);
+    let seeds = hosts_of(cluster.nodes());
+    for seeds in at_each_place(&seeds, &hole.addr().to_string()) {
+        let address = format!("redis+cluster://nobody:wrong@{}", seeds.join(","));
+        refusal_is_told(stage, &address).await;
+    }
+}
+
+async fn primary_that_refuses_the_user_is_told_though_a_sentinel_is_unreachable(stage: &Stage) {
+    let group = stage.watch(RedisSentinel::start(stage.flavour).expect("sentinels"));
+    let (sentinels, hole) = (hosts_of(group.sentinels()), BlackHole::open().await);
+    for sentinels in at_each_place(&sentinels[1..], &hole.addr().to_string()) {
+        let (sentinels, name) = (sentinels.join(","), group.master_name());
+        let address = format!("redis+sentinel://nobody:wrong@{sentinels}/{name}");
+        refusal_is_told(stage, &address).await;
+    }
 }

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::attempts::Attempts;
 use super::destination::{Destination, NotConnected};
+use super::failures::Failures;
 use super::first_success::first_success;
 use super::link::Link;
 use super::pool::Pool;
@@ -203,9 +204,12 @@ impl<D: Driver> Cluster<D> {
                 return;
             };
             runtime.spawn(async move {
-                let renewing = Renewing(&shared);
-                let found = shared.ask_members().await;
-                renewing.end(found);
+                let (renewing, failures) = (Renewing(&shared), Failures::default());
+                let found = failures.of(shared.ask_members(&failures), |error| {
+                    shared.renewals().note_failure(error);
+                    let _ = done.send(());
+                });
+                renewing.end(found.await);
                 let _ = done.send(());
             });
         })
@@ -213,6 +217,16 @@ impl<D: Driver> Cluster<D> {
 
     async fn renewed(&self) -> Result<(), StoreError> {
         let begun = self.begin_renewal();
+        let misconfigured = {
+            let renewals = self.0.renewals();
+            let failure = renewals.failure();
+            failure
+                .filter(|error| error.is_misconfigured::<D>())
+                .cloned()
+        };
+        if let Some(error) = misconfigured {
+            return Err(error.into_error::<D>());
+        }
         let mut under_way = begun.map_err(|error| match error {
             Some(error) => error.into_error::<D>(),
             None => unserved(),
@@ -358,20 +372,21 @@ impl<D: Driver> Shared<D> {
     }
 
     /// Asks for the slots.
-    async fn ask_members(&self) -> Result<Slots, NotConnected<D::Error>> {
-        let members = self.members_to_ask();
-        let asked = members.into_iter().map(|member| self.ask(member));
+    async fn ask_members(&self, failures: &Failures<D>) -> Result<Slots, NotConnected<D::Error>> {
+        let asked = self.members_to_ask().into_iter().map(async |member| {
+            let said = self.ask(member).await;
+            said.inspect_err(|error| failures.note(error))
+        });
         let found = timeout(
             self.settings.connect_timeout,
             first_success(asked, HEAD_START, |_| false),
         );
-        match found.await {
-            Ok(Ok(slots)) => Ok(slots),
-            Ok(Err(Some(error))) => Err(error),
-            Ok(Err(None)) | Err(_) => Err(NotConnected::Said(
-                "no node of the cluster told in time which serves which slots",
-            )),
+        if let Ok(Ok(slots)) = found.await {
+            return Ok(slots);
         }
+        Err(failures.told().unwrap_or(NotConnected::Said(
+            "no node of the cluster told in time which serves which slots",
+        )))
     }
 
     async fn ask(&self, member: Member<D>) -> Result<Slots, NotConnected<D::Error>> {

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use limiter_core::{Cause, Charge, StoreError};
 use tokio::time::timeout;
 
+use super::failures::Failures;
 use super::first_success::first_success;
 use super::resolver::Resolver;
 use super::{AddressMap, Driver, Failure, Job, Node, Target};
@@ -77,19 +78,25 @@ impl<D: Driver> Destination<D> {
         }
     }
 
-    /// Connects, in the time that there is for it, to a server that answers.
-    pub(super) async fn connect(&self) -> Result<D::Connection, NotConnected<D::Error>> {
+    /// Connects, in the time that there is for it, to a server that answers. `failures` is told what goes wrong meanwhile.
+    pub(super) async fn connect(
+        &self,
+        failures: &Failures<D>,
+    ) -> Result<D::Connection, NotConnected<D::Error>> {
         let connecting = async {
             match &self.to {
                 To::Local => self.answering(Target::Local).await,
                 To::Node(node) => self.server(node).await,
-                To::Primary { sentinels, master } => self.named_primary(sentinels, master).await,
+                To::Primary { sentinels, master } => {
+                    self.named_primary(sentinels, master, failures).await
+                }
             }
         };
         let connected = timeout(self.connect_timeout, connecting).await;
-        connected.unwrap_or(Err(NotConnected::Said(
-            "connecting took longer than its time-out",
-        )))
+        connected.unwrap_or_else(|_| {
+            let late = NotConnected::Said("connecting took longer than its time-out");
+            Err(failures.told().unwrap_or(late))
+        })
     }
 
     /// Connects to a server, at whichever of its addresses answers first.
@@ -141,11 +148,11 @@ impl<D: Driver> Destination<D> {
         &self,
         sentinels: &[Node],
         master: &str,
+        failures: &Failures<D>,
     ) -> Result<D::Connection, NotConnected<D::Error>> {
         let asked = sentinels.iter().map(|node| self.ask_sentinel(node, master));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let (mut named, mut trying) = (Vec::new(), FuturesUnordered::new());
-        let (mut of_sentinels, mut of_servers) = (None, None);
         loop {
             tokio::select! {
                 Some(answer) = asked.next() => match answer {
@@ -154,13 +161,13 @@ impl<D: Driver> Destination<D> {
                         named.push(node.clone());
                         trying.push(self.primary_at(node));
                     }
-                    Err(error) => of_sentinels = Some(error),
+                    Err(error) => failures.note_of_sentinel(&error),
                 },
                 Some(connected) = trying.next() => match connected {
                     Ok(connection) => return Ok(connection),
-                    Err(error) => of_servers = Some(error),
+                    Err(error) => failures.note(&error),
                 },
-                else => return Err(or_none(of_servers.or(of_sentinels))),
+                else => return Err(or_none(failures.told())),
             }
         }
     }
@@ -237,7 +244,15 @@ impl<E> NotConnected<E> {
     }
 }
 
-impl<E: Into<Cause>> NotConnected<E> {
+impl<E: Clone + Into<Cause>> NotConnected<E> {
+    /// Returns whether a person has to mend it: the set-up of the client or of the server.
+    pub(super) fn is_misconfigured<D: Driver<Error = E>>(&self) -> bool {
+        matches!(
+            self.clone().into_error::<D>(),
+            StoreError::Misconfigured { .. }
+        )
+    }
+
     /// Makes the error of a call that found no connection.
     pub(super) fn into_error<D: Driver<Error = E>>(self) -> StoreError {
         match self {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::attempts::Attempts;
 use super::deadline::Sent;
 use super::destination::{Destination, NotConnected};
+use super::failures::Failures;
 use super::gather::Gather;
 use super::{Driver, Failure, Job, Node, Route};
 
@@ -150,12 +151,21 @@ impl<D: Driver> Link<D> {
     /// # Cancel safety
     /// Connecting goes on if the caller gives up.
     pub(super) async fn live(&self) -> Result<Live<D>, StoreError> {
-        let connected = self.connected().await;
+        // What a person has to mend is told until an attempt has succeeded, not only between attempts: one may take long.
+        let is_told_at_once = NotConnected::is_misconfigured::<D>;
+        let connected = self.connected_unless(is_told_at_once).await;
         connected.map_err(NotConnected::into_error::<D>)
     }
 
-    /// As [`live`](Self::live), with the error as it is.
+    /// As [`live`](Self::live), with the error as it is, and only when an attempt is over.
     pub(super) async fn connected(&self) -> Result<Live<D>, NotConnected<D::Error>> {
+        self.connected_unless(|_| false).await
+    }
+
+    async fn connected_unless(
+        &self,
+        is_told_at_once: impl Fn(&NotConnected<D::Error>) -> bool,
+    ) -> Result<Live<D>, NotConnected<D::Error>> {
         let mut abandoned = 0;
         loop {
             let mut connecting = {
@@ -163,9 +173,11 @@ impl<D: Driver> Link<D> {
                 if let Some(live) = self.0.open(&mut state) {
                     return Ok(live.clone());
                 }
-                match self.connecting(&mut state) {
-                    Ok(connecting) => connecting,
-                    Err(error) => return Err(error.unwrap_or(NotConnected::Said(LOST))),
+                let connecting = self.connecting(&mut state);
+                match (connecting, state.attempts.failure()) {
+                    (_, Some(error)) if is_told_at_once(error) => return Err(error.clone()),
+                    (Ok(connecting), _) => connecting,
+                    (Err(error), _) => return Err(error.unwrap_or(NotConnected::Said(LOST))),
                 }
             };
             // An error says that the task is gone that was to connect. If it was another runtime's, this one begins anew; if
@@ -217,8 +229,12 @@ impl<D: Driver> Link<D> {
         state.attempts.join(|done| {
             let shared = Arc::clone(&self.0);
             tokio::spawn(async move {
-                let connecting = Connecting(&shared);
-                connecting.end(destination.connect().await);
+                let (connecting, failures) = (Connecting(&shared), Failures::default());
+                let connected = failures.of(destination.connect(&failures), |error| {
+                    shared.state().attempts.note_failure(error);
+                    let _ = done.send(());
+                });
+                connecting.end(connected.await);
                 let _ = done.send(());
             });
         })

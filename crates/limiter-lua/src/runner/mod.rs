@@ -10,6 +10,7 @@ mod departure;
 mod destination;
 mod driver;
 mod failure;
+mod failures;
 mod first_success;
 mod gather;
 mod job;
