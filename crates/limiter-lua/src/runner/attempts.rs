@@ -53,11 +53,16 @@ impl<E: Clone> Attempts<E> {
         if self.next_at.is_some_and(|next_at| now < next_at) {
             return Err(self.failed.clone());
         }
-        self.next_at = Some(now + pause());
+        self.note_begun();
         let (done, under_way) = watch::channel(());
         self.under_way = Some(under_way.clone());
         begin(done);
         Ok(under_way)
+    }
+
+    /// Notes that the attempt under way begins anew: the pause counts from now.
+    pub(super) fn note_begun(&mut self) {
+        self.next_at = Some(Instant::now() + pause());
     }
 
     /// Notes that the attempt under way is over, for better or worse.
@@ -109,6 +114,17 @@ mod tests {
         drop(begun.take());
         let third = attempts.join(|done| begun = Some(done));
         assert!(third.is_ok(), "the first was abandoned, not made");
+    }
+
+    #[test]
+    fn pause_counts_from_when_the_attempt_last_began() {
+        let (mut attempts, mut begun) = (Attempts::<&str>::default(), None);
+        let _first = attempts.join(|done| begun = Some(done));
+        attempts.next_at = Some(Instant::now());
+        attempts.note_begun();
+        attempts.end();
+        let too_early = attempts.join(|_| unreachable!("it is too early"));
+        assert!(too_early.is_err());
     }
 
     #[test]

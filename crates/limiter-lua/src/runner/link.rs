@@ -1,5 +1,6 @@
 //! [`Link`]: a connection that is made when it is first needed, and made anew when it breaks.
 
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::attempts::Attempts;
 use super::deadline::Sent;
 use super::destination::{Destination, NotConnected};
 use super::failures::Failures;
+use super::first_success::first_success;
 use super::gather::Gather;
 use super::{Driver, Failure, Job, Node, Route};
 
@@ -50,6 +52,8 @@ pub(super) struct Live<D: Driver> {
 }
 
 const RUNTIME_ENDED: &str = "the runtime ended while it connected";
+/// After so long, an attempt to connect that stays silent gets another one beside it.
+const BEGINS_ANEW: Duration = Duration::from_millis(550);
 const SILENT: &str = "the server has not answered for a while";
 const LOST: &str = "the connection was lost a moment ago";
 /// A connection on which nothing was answered for so long is given up, though it looks whole.
@@ -229,12 +233,7 @@ impl<D: Driver> Link<D> {
         state.attempts.join(|done| {
             let shared = Arc::clone(&self.0);
             tokio::spawn(async move {
-                let (connecting, failures) = (Connecting(&shared), Failures::default());
-                let connected = failures.of(destination.connect(&failures), |error| {
-                    shared.state().attempts.note_failure(error);
-                    let _ = done.send(());
-                });
-                connecting.end(connected.await);
+                Connecting(&shared).run(&destination, &done).await;
                 let _ = done.send(());
             });
         })
@@ -347,6 +346,31 @@ impl<D: Driver> State<D> {
 struct Connecting<'a, D: Driver>(&'a Shared<D>);
 
 impl<D: Driver> Connecting<'_, D> {
+    async fn run(self, destination: &Destination<D>, done: &watch::Sender<()>) {
+        let failures = Failures::default();
+        let connected = failures.of(self.connect(destination, &failures), |error| {
+            self.0.state().attempts.note_failure(error);
+            let _ = done.send(());
+        });
+        let connected = connected.await;
+        self.end(connected);
+    }
+
+    /// Connects; begins anew beside an attempt that stays silent. Its first packet may have been lost, which the kernel does not
+    /// repeat for a second, and the host may be back long before. Any other failure ends all of them.
+    async fn connect(
+        &self,
+        destination: &Destination<D>,
+        failures: &Failures<D>,
+    ) -> Result<D::Connection, NotConnected<D::Error>> {
+        let again = iter::repeat_with(async || {
+            self.0.state().attempts.note_begun();
+            destination.connect(failures).await
+        });
+        let connected = first_success(again, BEGINS_ANEW, |_| true).await;
+        connected.map_err(|error| error.unwrap_or(NotConnected::Said(LOST)))
+    }
+
     fn end(self, connected: Result<D::Connection, NotConnected<D::Error>>) {
         let mut state = self.0.state();
         match connected {

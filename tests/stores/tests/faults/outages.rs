@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use limiter_core::Plan;
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients_and_servers, key, layout, recovers,
-    spend, spent,
+    BlackHole, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients_and_servers, key, layout,
+    recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Direction, Toxic};
 use tokio::time::{sleep, timeout};
@@ -22,6 +22,7 @@ faults_on_clients_and_servers! {
     blackholed_connection_is_replaced
     blackholed_connection_is_replaced_though_callers_are_impatient
     slow_connection_is_kept_though_callers_are_impatient
+    host_that_comes_back_is_found_at_once
     too_many_clients
 }
 
@@ -226,6 +227,19 @@ async fn slow_connection_is_kept_though_callers_are_impatient(stage: &Stage) {
     let before = proxy.counts().connections;
     assert!(!is_answered_in(3 * AMPLE, &store, &gold).await);
     assert_eq!(proxy.counts().connections, before);
+}
+
+/// The host comes back when the kernel has just dropped the first packet to it, which it does not repeat for a second.
+async fn host_that_comes_back_is_found_at_once(stage: &Stage) {
+    /// Attempts begin 600 ms apart at most.
+    const AT_ONCE: Duration = Duration::from_millis(850);
+    let (server, hole, gold) = (stage.server(), BlackHole::open().await, bucket(10));
+    let address = server.url_at(hole.addr());
+    let store = stage.client.store(&address, &layout(), DEADLINE);
+    let error = spend(&store, &key("ann"), &gold).await;
+    assert!(error.expect_err("a black hole").is_outage());
+    hole.come_back(server.addr());
+    recovers(&store, &gold, AT_ONCE).await;
 }
 
 async fn too_many_clients(stage: &Stage) {
