@@ -57,12 +57,15 @@ impl<D: Driver> Failures<D> {
         tell: impl FnOnce(NotConnected<D::Error>),
     ) -> T {
         let mut attempt = pin!(attempt);
-        if let Ok(ended) = timeout(MOMENT, attempt.as_mut()).await {
-            return ended;
-        }
-        if let Some(error) = self.told().filter(NotConnected::is_misconfigured::<D>) {
-            tell(error);
-        }
+        let misconfigured = loop {
+            if let Ok(ended) = timeout(MOMENT, attempt.as_mut()).await {
+                return ended;
+            }
+            if let Some(error) = self.told().filter(NotConnected::is_misconfigured::<D>) {
+                break error;
+            }
+        };
+        tell(misconfigured);
         attempt.await
     }
 
