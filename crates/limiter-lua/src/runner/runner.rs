@@ -128,9 +128,9 @@ impl<D: Driver> Runner<D> {
         check_request(plans, None)?;
         let name = self.layout().name(key);
         let fields = plans.iter().map(|plan| field(plan.name()));
-        self.ask(&Job::command("HDEL", &name).args(fields))
+        let forget = Job::command("HDEL", &name).args(fields);
+        self.ask_for(&forget, self.settings.deadline, count::<D>)
             .await
-            .map(drop)
     }
 
     /// Runs a call about attempts.
@@ -433,6 +433,12 @@ fn understood<T, D: Driver>(answer: Result<T, BadReply>, sent: &Sent<D>) -> Resu
 async fn in_turn(error: StoreError) -> StoreError {
     consume_budget().await;
     error
+}
+
+/// Reads a reply that is to be a count of what was forgotten, whatever the count.
+fn count<D: Driver>(reply: D::Reply) -> Result<(), BadReply> {
+    let count = D::reply(reply).number();
+    count.map(drop).ok_or(BadReply::Malformed { len: 0 })
 }
 
 fn bytes<D: Driver>(reply: &D::Reply) -> Result<&[u8], BadReply> {
