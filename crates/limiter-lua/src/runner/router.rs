@@ -27,10 +27,10 @@ impl<D: Driver> Router<D> {
             Servers::One(node) => Destination::node(driver, node, timeout),
             Servers::Sentinel { sentinels, master } => {
                 let map = settings.address_map.clone();
-                Destination::primary(driver, sentinels, master, map, timeout)
+                Destination::primary(driver, once_each(sentinels), master, map, timeout)
             }
             Servers::Cluster(seeds) => {
-                return Self::Cluster(Cluster::new(driver, &seeds, settings.clone()));
+                return Self::Cluster(Cluster::new(driver, &once_each(seeds), settings.clone()));
             }
         };
         Self::Pool(Pool::new(
@@ -103,5 +103,29 @@ impl<D: Driver> Router<D> {
         if let Self::Cluster(cluster) = self {
             cluster.renew();
         }
+    }
+}
+
+/// Leaves out nodes that are named twice: each is to be asked once.
+fn once_each(nodes: Vec<Node>) -> Vec<Node> {
+    let mut once = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        if !once.contains(&node) {
+            once.push(node);
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_that_is_named_twice_is_one() {
+        let named = [("a", 1), ("b", 1), ("a", 1), ("a", 2)];
+        let nodes = named.map(|(host, port)| Node::new(host, port)).to_vec();
+        let once = [("a", 1), ("b", 1), ("a", 2)].map(|(host, port)| Node::new(host, port));
+        assert_eq!(once_each(nodes), once);
     }
 }
