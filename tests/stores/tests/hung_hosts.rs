@@ -26,6 +26,7 @@ faults_on_clients! {
     cluster_with_a_slow_node_serves_the_keys_of_the_others_at_once
     node_that_falls_silent_costs_the_keys_of_others_nothing
     primary_is_found_though_one_sentinel_is_stopped_unreachable_or_absent
+    cluster_is_found_though_one_seed_knows_nothing_of_it
     cluster_whose_slots_are_partly_on_an_unreachable_host_serves_the_others
     primary_is_found_though_two_of_five_sentinels_are_dead
     primary_is_found_though_a_sentinel_is_slow
@@ -207,6 +208,24 @@ async fn node_that_falls_silent_costs_the_keys_of_others_nothing(stage: &Stage) 
         // A node that comes back says for a while that the cluster is down.
         tokio::task::block_in_place(|| cluster.wait_until_ok()).expect("all is well again");
         recovers_for(&store, &users.of_node[0], &gold, RECOVERY).await;
+    }
+}
+
+/// The seed has left the cluster and kept a slot. Whichever seed is asked first, all the others know better.
+async fn cluster_is_found_though_one_seed_knows_nothing_of_it(stage: &Stage) {
+    const TIMES: usize = 3;
+    let cluster = cluster(stage);
+    let alone = stage.start(stage.builder().with_config("cluster-enabled yes"));
+    let slot = ["CLUSTER", "ADDSLOTS", "0"];
+    alone.command(&slot).expect("a slot");
+    let users: Vec<_> = (0..USERS).map(|nth| key(&format!("user {nth}"))).collect();
+    let gold = bucket(1000);
+    for seeds in at_each_place(&hosts_of(cluster.nodes()), &alone.addr().to_string()) {
+        let address = format!("redis+cluster://{}", seeds.join(","));
+        for _ in 0..TIMES {
+            let store = stage.client.store(&address, &layout(), DEADLINE);
+            all_are_answered(&store, &users, &gold, &address).await;
+        }
     }
 }
 

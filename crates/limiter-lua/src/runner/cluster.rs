@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use limiter_core::{Charge, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::attempts::Attempts;
 use super::destination::{Destination, NotConnected};
@@ -56,6 +56,8 @@ struct Member<D: Driver> {
 
 /// How long a node has to tell about the slots before the next one is asked as well.
 const HEAD_START: Duration = Duration::from_millis(50);
+/// So long, a node that does not know of all slots waits for one that does.
+const ENOUGH: Duration = Duration::from_millis(200);
 /// The least time between two rounds in which seeds are asked although other nodes are known. A seed may be one of those by another
 /// name, and would be connected to twice as often as it should.
 const SEEDS_AGAIN: Duration = Duration::from_secs(10);
@@ -371,17 +373,28 @@ impl<D: Driver> Shared<D> {
         }
     }
 
-    /// Asks for the slots.
+    /// Asks for the slots. What a node says that does not know of all of them is taken only if no other says more within
+    /// [a while](ENOUGH): it may know nothing of the rest of the cluster.
     async fn ask_members(&self, failures: &Failures<D>) -> Result<Slots, NotConnected<D::Error>> {
+        let in_part = InPart::default();
         let asked = self.members_to_ask().into_iter().map(async |member| {
             let said = self.ask(member).await;
-            said.inspect_err(|error| failures.note(error))
+            let slots = said.inspect_err(|error| failures.note(error))?;
+            if slots.is_whole() {
+                return Ok(slots);
+            }
+            in_part.keep(slots);
+            Err(NotConnected::Said("the node does not know of all slots"))
         });
-        let found = timeout(
+        let whole = timeout(
             self.settings.connect_timeout,
             first_success(asked, HEAD_START, |_| false),
         );
-        if let Ok(Ok(slots)) = found.await {
+        let whole = tokio::select! {
+            whole = whole => whole.ok().and_then(Result::ok),
+            () = in_part.is_enough() => None,
+        };
+        if let Some(slots) = whole.or_else(|| in_part.take()) {
             return Ok(slots);
         }
         Err(failures.told().unwrap_or(NotConnected::Said(
@@ -442,6 +455,40 @@ impl<D: Driver> Shared<D> {
         let forgotten = state.retire_idle();
         drop(guard);
         drop(forgotten);
+    }
+}
+
+/// The most that a node has said that does not know of all slots.
+#[derive(Default)]
+struct InPart(Mutex<Option<Slots>>);
+
+impl InPart {
+    fn keep(&self, slots: Slots) {
+        let mut most = self.most();
+        if most
+            .as_ref()
+            .is_none_or(|most| most.covered() < slots.covered())
+        {
+            *most = Some(slots);
+        }
+    }
+
+    fn take(&self) -> Option<Slots> {
+        self.most().take()
+    }
+
+    /// Waits until there is something, and others had a while to say more.
+    async fn is_enough(&self) {
+        loop {
+            sleep(ENOUGH).await;
+            if self.most().is_some() {
+                return;
+            }
+        }
+    }
+
+    fn most(&self) -> MutexGuard<'_, Option<Slots>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -50,6 +50,19 @@ impl Slots {
         })
     }
 
+    /// Returns how many slots were mentioned.
+    pub(super) fn covered(&self) -> usize {
+        let ranges = self.ranges.iter();
+        ranges
+            .map(|range| usize::from(range.last - range.first) + 1)
+            .sum()
+    }
+
+    /// Returns whether every slot was mentioned.
+    pub(super) fn is_whole(&self) -> bool {
+        self.covered() >= usize::from(SLOTS)
+    }
+
     /// Returns the nodes that serve slots, and whether these are all of them.
     pub(super) fn primaries(self) -> (Vec<Node>, bool) {
         let ranges = self.ranges.into_iter();
@@ -165,6 +178,16 @@ mod tests {
             let slots = read(vec![entry(0, 5, unknown, &[])]).expect("slots");
             assert_eq!(slots.ranges[0].primary, Node::new("10.0.0.1", 7000));
             assert!(slots.is_complete);
+        }
+    }
+
+    #[test]
+    fn all_slots_are_covered_or_not() {
+        for (last, is_whole) in [(SLOTS - 1, true), (SLOTS - 2, false)] {
+            let all = [(0, 9), (10, last)]
+                .map(|(first, last)| entry(first, last.into(), text("10.0.0.2"), &[]));
+            let slots = read(all.to_vec()).expect("slots");
+            assert_eq!(slots.is_whole(), is_whole, "{}", slots.covered());
         }
     }
 
