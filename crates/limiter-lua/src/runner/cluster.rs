@@ -1,21 +1,22 @@
 //! [`Cluster`]: the nodes of a cluster, and which of them serves a key.
 
 use std::cell::Cell;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use limiter_core::{Charge, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::attempts::Attempts;
-use super::destination::{Destination, NotConnected};
+use super::destination::NotConnected;
 use super::failures::Failures;
 use super::first_success::first_success;
+use super::in_part::InPart;
 use super::link::Link;
-use super::pool::Pool;
+use super::member::Member;
+use super::slot_map::SlotMap;
 use super::slots::{SLOTS, SlotRange, Slots, slot_of};
 use super::{Driver, Failure, Job, Node, Redirect, Settings};
 
@@ -31,60 +32,15 @@ struct Shared<D: Driver> {
     driver: Arc<D>,
     settings: Settings,
     seeds: Vec<Member<D>>,
-    state: RwLock<State<D>>,
+    state: RwLock<SlotMap<D>>,
     renewals: Mutex<Attempts<NotConnected<D::Error>>>,
-}
-
-#[derive(Debug)]
-struct State<D: Driver> {
-    members: Vec<Member<D>>,
-    /// Those that no slot was known of when the slots were last asked for. They come back with their attempts to connect.
-    retired: Vec<Member<D>>,
-    /// For each slot, which of the members serves it; empty if nothing is known yet.
-    owners: Vec<Option<u16>>,
-    /// Whether every node that serves slots is known.
-    is_complete: bool,
-    /// When seeds that serve no slot may be asked again, once some other node is known.
-    seeds_again_at: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Member<D: Driver> {
-    node: Node,
-    pool: Arc<Pool<D>>,
 }
 
 /// How long a node has to tell about the slots before the next one is asked as well.
 const HEAD_START: Duration = Duration::from_millis(50);
-/// So long, a node that does not know of all slots waits for one that does.
-const ENOUGH: Duration = Duration::from_millis(200);
 /// The least time between two rounds in which seeds are asked although other nodes are known. A seed may be one of those by another
 /// name, and would be connected to twice as often as it should.
 const SEEDS_AGAIN: Duration = Duration::from_secs(10);
-
-impl<D: Driver> Clone for Member<D> {
-    fn clone(&self) -> Self {
-        Self {
-            node: self.node.clone(),
-            pool: Arc::clone(&self.pool),
-        }
-    }
-}
-
-impl<D: Driver> Member<D> {
-    /// Makes a member of a node. Nothing is connected yet.
-    fn new(driver: &Arc<D>, node: &Node, settings: &Settings) -> Self {
-        let destination =
-            Destination::node(Arc::clone(driver), node.clone(), settings.connect_timeout);
-        // The keys of a call are in one slot: several calls are written together, but each remains its own.
-        let keeps_apart = true;
-        let pool = Pool::new(&Arc::new(destination), settings.connections, keeps_apart);
-        Self {
-            node: node.clone(),
-            pool: Arc::new(pool),
-        }
-    }
-}
 
 impl<D: Driver> Cluster<D> {
     pub(super) fn new(driver: Arc<D>, seeds: &[Node], settings: Settings) -> Self {
@@ -93,7 +49,7 @@ impl<D: Driver> Cluster<D> {
             seeds: seeds.iter().map(member).collect(),
             driver,
             settings,
-            state: RwLock::new(State {
+            state: RwLock::new(SlotMap {
                 members: Vec::new(),
                 retired: Vec::new(),
                 owners: Vec::new(),
@@ -266,47 +222,12 @@ impl<D: Driver> Drop for Renewing<'_, D> {
     }
 }
 
-impl<D: Driver> State<D> {
-    fn owner_of(&self, slot: u16) -> Option<&Member<D>> {
-        let owner = self.owners.get(usize::from(slot)).copied().flatten()?;
-        self.members.get(usize::from(owner))
-    }
-
-    fn position(&self, node: &Node) -> Option<usize> {
-        self.members.iter().position(|member| member.node == *node)
-    }
-
-    /// Retires the members that serve no slot; returns those that had retired before.
-    fn retire_idle(&mut self) -> Vec<Member<D>> {
-        let mut serves = vec![false; self.members.len()];
-        for owner in self.owners.iter().flatten() {
-            if let Some(serves) = serves.get_mut(usize::from(*owner)) {
-                *serves = true;
-            }
-        }
-        let (mut kept, mut retired, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for (member, serves) in self.members.drain(..).zip(serves) {
-            places.push(u16::try_from(kept.len()).ok());
-            if serves {
-                kept.push(member);
-            } else {
-                retired.push(member);
-            }
-        }
-        for owner in &mut self.owners {
-            *owner = owner.and_then(|nth| places.get(usize::from(nth)).copied().flatten());
-        }
-        self.members = kept;
-        mem::replace(&mut self.retired, retired)
-    }
-}
-
 impl<D: Driver> Shared<D> {
-    fn read(&self) -> RwLockReadGuard<'_, State<D>> {
+    fn read(&self) -> RwLockReadGuard<'_, SlotMap<D>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State<D>> {
+    fn write(&self) -> RwLockWriteGuard<'_, SlotMap<D>> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -320,7 +241,7 @@ impl<D: Driver> Shared<D> {
     }
 
     /// Returns which of the members a node is, and makes it one if it is none.
-    fn member_of(&self, state: &mut State<D>, node: &Node) -> u16 {
+    fn member_of(&self, state: &mut SlotMap<D>, node: &Node) -> u16 {
         let position = state.position(node).unwrap_or_else(|| {
             let known = self.seeds.iter().chain(&state.retired);
             let known = known.clone().find(|known| known.node == *node).cloned();
@@ -373,8 +294,8 @@ impl<D: Driver> Shared<D> {
         }
     }
 
-    /// Asks for the slots. What a node says that does not know of all of them is taken only if no other says more within
-    /// [a while](ENOUGH): it may know nothing of the rest of the cluster.
+    /// Asks for the slots. What a node says that does not know of all of them is taken only if no other says more in a while: it may
+    /// know nothing of the rest of the cluster.
     async fn ask_members(&self, failures: &Failures<D>) -> Result<Slots, NotConnected<D::Error>> {
         let in_part = InPart::default();
         let asked = self.members_to_ask().into_iter().map(async |member| {
@@ -455,40 +376,6 @@ impl<D: Driver> Shared<D> {
         let forgotten = state.retire_idle();
         drop(guard);
         drop(forgotten);
-    }
-}
-
-/// The most that a node has said that does not know of all slots.
-#[derive(Default)]
-struct InPart(Mutex<Option<Slots>>);
-
-impl InPart {
-    fn keep(&self, slots: Slots) {
-        let mut most = self.most();
-        if most
-            .as_ref()
-            .is_none_or(|most| most.covered() < slots.covered())
-        {
-            *most = Some(slots);
-        }
-    }
-
-    fn take(&self) -> Option<Slots> {
-        self.most().take()
-    }
-
-    /// Waits until there is something, and others had a while to say more.
-    async fn is_enough(&self) {
-        loop {
-            sleep(ENOUGH).await;
-            if self.most().is_some() {
-                return;
-            }
-        }
-    }
-
-    fn most(&self) -> MutexGuard<'_, Option<Slots>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
