@@ -69,6 +69,9 @@ impl Fault {
             "LIMITERSTATE" => Self::Misconfigured(
                 "let nothing but the limiter write under its prefix, then reset the key",
             ),
+            "ERR" if detail.contains("cluster support disabled") => {
+                Self::Misconfigured("name a server that is in no cluster by `redis://`")
+            }
             "ERR" if is_missing_feature(detail) => Self::Misconfigured(
                 "use Redis 6.2 or later, or Valkey, with scripting, and a database that exists",
             ),

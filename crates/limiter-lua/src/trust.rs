@@ -1,7 +1,7 @@
 //! [`Trust`]: whose certificates a client believes.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::ClientConfig;
 use rustls::RootCertStore;
@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 pub struct Trust(Option<Arc<ClientConfig>>);
 
 /// What the system trusts, read by the first connection of the process that needs it.
-static OF_SYSTEM: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
+static OF_SYSTEM: ReadOnce = ReadOnce::by(of_system);
 
 impl Trust {
     /// Trusts the authorities in `pem` and not those of the system; `None` if there is no certificate in it, or a damaged one.
@@ -39,13 +39,51 @@ impl Trust {
     /// If nothing can be read of what the system trusts.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the reading to the next one.
+    /// If the call is dropped, what it has begun to read is there for the next one.
     pub async fn client_config(&self) -> io::Result<Arc<ClientConfig>> {
         if let Some(config) = &self.0 {
             return Ok(Arc::clone(config));
         }
-        let read = || async { spawn_blocking(of_system).await.map_err(io::Error::other)? };
-        OF_SYSTEM.get_or_try_init(read).await.map(Arc::clone)
+        OF_SYSTEM.get().await
+    }
+}
+
+/// What is read once, on a thread that may block.
+struct ReadOnce {
+    read: Read,
+    known: OnceCell<Arc<ClientConfig>>,
+    /// The same. It outlives a caller that has given up before it was read, and whoever reads at the same time waits for it.
+    kept: Mutex<Option<Arc<ClientConfig>>>,
+}
+
+type Read = fn() -> io::Result<Arc<ClientConfig>>;
+
+impl ReadOnce {
+    const fn by(read: Read) -> Self {
+        Self {
+            read,
+            known: OnceCell::const_new(),
+            kept: Mutex::new(None),
+        }
+    }
+
+    async fn get(&'static self) -> io::Result<Arc<ClientConfig>> {
+        let read = || async {
+            spawn_blocking(|| self.keep())
+                .await
+                .map_err(io::Error::other)?
+        };
+        self.known.get_or_try_init(read).await.map(Arc::clone)
+    }
+
+    fn keep(&self) -> io::Result<Arc<ClientConfig>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = &*kept {
+            return Ok(Arc::clone(kept));
+        }
+        let read = (self.read)()?;
+        *kept = Some(Arc::clone(&read));
+        Ok(read)
     }
 }
 
@@ -75,7 +113,28 @@ fn config(roots: RootCertStore) -> Result<Arc<ClientConfig>, rustls::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
     use super::*;
+
+    /// Longer than any one caller waits for it.
+    #[tokio::test]
+    async fn what_takes_long_to_read_is_read_once() {
+        const SLOW: Duration = Duration::from_millis(200);
+        static READ: AtomicUsize = AtomicUsize::new(0);
+        static ONCE: ReadOnce = ReadOnce::by(|| {
+            READ.fetch_add(1, Ordering::Relaxed);
+            sleep(SLOW);
+            config(RootCertStore::empty()).map_err(io::Error::other)
+        });
+        while timeout(SLOW / 10, ONCE.get()).await.is_err() {}
+        assert!(ONCE.get().await.is_ok());
+        assert_eq!(READ.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn what_holds_no_certificate_is_refused() {

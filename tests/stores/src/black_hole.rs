@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
@@ -11,8 +12,8 @@ use tokio::time::timeout;
 /// It is a listener that accepts nothing and whose queue is full.
 pub struct BlackHole {
     addr: SocketAddr,
-    _listener: TcpListener,
-    _queue: Vec<TcpStream>,
+    listener: TcpListener,
+    queue: Vec<TcpStream>,
 }
 
 impl BlackHole {
@@ -31,13 +32,26 @@ impl BlackHole {
         }
         Self {
             addr,
-            _listener: listener,
-            _queue: queue,
+            listener,
+            queue,
         }
     }
 
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Comes back: from now on, who connects is connected to `server`. Attempts of before are lost, until their kernel repeats them.
+    pub fn come_back(self, server: SocketAddr) {
+        drop(self.queue);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = self.listener.accept().await {
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(server).await.expect("a server");
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        });
     }
 }

@@ -58,6 +58,7 @@ async fn nodes_that_keep_their_hosts_to_themselves_are_found(stage: &Stage) {
     let store = stage.client.store(&cluster.address(), &layout(), PATIENT);
     all_nodes_are_found(&store, &cluster).await;
     slot_moves(&store, &cluster).await;
+    slot_is_on_its_way(&store, &cluster).await;
 }
 
 async fn nodes_that_should_tell_a_name_and_have_none_are_found(stage: &Stage) {
@@ -65,6 +66,8 @@ async fn nodes_that_should_tell_a_name_and_have_none_are_found(stage: &Stage) {
     config_set(&cluster, "cluster-preferred-endpoint-type", "hostname");
     let store = stage.client.store(&cluster.address(), &layout(), PATIENT);
     all_nodes_are_found(&store, &cluster).await;
+    slot_moves(&store, &cluster).await;
+    slot_is_on_its_way(&store, &cluster).await;
 }
 
 async fn nodes_are_found_by_their_names(stage: &Stage) {
@@ -101,17 +104,14 @@ async fn slot_that_moved_is_followed_at_once(stage: &Stage) {
         recovers_for(&store, &user, &bucket(10), RECOVERY).await;
     }
     slot_moves(&store, &cluster).await;
+    slot_is_on_its_way(&store, &cluster).await;
 }
 
 /// Moves a slot that is asked for: the very call that hears of it is answered.
 async fn slot_moves(store: &Store, cluster: &RedisCluster) {
     let (gold, moving) = (bucket(10), key("moving"));
     recovers_for(store, &moving, &gold, RECOVERY).await;
-    let name = cluster
-        .nodes()
-        .flat_map(|node| node.keys().expect("keys"))
-        .find(|name| String::from_utf8_lossy(name).contains("moving"));
-    let slot = cluster.slot_of(name.expect("a key")).expect("a slot");
+    let slot = slot_with(cluster, "moving");
     for nth in 1..=3 {
         let from = cluster.primary_of(slot).expect("a primary").port();
         let to = cluster.nodes().find(|node| node.port() != from);
@@ -121,6 +121,30 @@ async fn slot_moves(store: &Store, cluster: &RedisCluster) {
         let said = spend(store, &moving, &gold).await.expect("an answer");
         assert_eq!(said.plans[0].remaining, 9 - nth);
     }
+}
+
+/// Returns the slot of the key whose name has `part`.
+fn slot_with(cluster: &RedisCluster, part: &str) -> u16 {
+    let mut names = cluster.nodes().flat_map(|node| node.keys().expect("keys"));
+    let name = names.find(|name| String::from_utf8_lossy(name).contains(part));
+    cluster.slot_of(name.expect("a key")).expect("a slot")
+}
+
+/// Moves the keys of a slot and not yet the slot: its node sends calls on, each for itself.
+async fn slot_is_on_its_way(store: &Store, cluster: &RedisCluster) {
+    let (gold, leaving) = (bucket(10), key("leaving"));
+    recovers_for(store, &leaving, &gold, RECOVERY).await;
+    let slot = slot_with(cluster, "leaving");
+    let from = cluster.primary_of(slot).expect("a primary").port();
+    let to = cluster.nodes().find(|node| node.port() != from);
+    let migration = cluster.begin_migration(slot, to.expect("another"));
+    let migration = migration.expect("begun");
+    while migration.move_keys(10).expect("moved") > 0 {}
+    for nth in 1..=3 {
+        let said = spend(store, &leaving, &gold).await.expect("an answer");
+        assert_eq!(said.plans[0].remaining, 9 - nth);
+    }
+    migration.finish().expect("moved");
 }
 
 async fn calls_to_a_node_are_written_together(stage: &Stage) {

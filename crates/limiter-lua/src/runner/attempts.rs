@@ -31,8 +31,8 @@ impl<E> Default for Attempts<E> {
 }
 
 impl<E: Clone> Attempts<E> {
-    /// Returns what tells that the attempt under way is over. If there is none, `begin` begins one; what it is given tells so when it
-    /// is used or dropped.
+    /// Returns what tells that the attempt under way is over, or has something to tell before that. If there is none, `begin` begins
+    /// one; what it is given tells so when it is used or dropped.
     ///
     /// # Errors
     /// What went wrong last, if anything did, when it is too early for another attempt.
@@ -42,7 +42,9 @@ impl<E: Clone> Attempts<E> {
     ) -> Result<watch::Receiver<()>, Option<E>> {
         if let Some(under_way) = &self.under_way {
             if under_way.has_changed().is_ok() {
-                return Ok(under_way.clone());
+                let mut under_way = under_way.clone();
+                under_way.mark_unchanged();
+                return Ok(under_way);
             }
             // One that is gone without a word never began: its runtime ended before.
             self.next_at = None;
@@ -51,11 +53,16 @@ impl<E: Clone> Attempts<E> {
         if self.next_at.is_some_and(|next_at| now < next_at) {
             return Err(self.failed.clone());
         }
-        self.next_at = Some(now + pause());
+        self.note_begun();
         let (done, under_way) = watch::channel(());
         self.under_way = Some(under_way.clone());
         begin(done);
         Ok(under_way)
+    }
+
+    /// Notes that the attempt under way begins anew: the pause counts from now.
+    pub(super) fn note_begun(&mut self) {
+        self.next_at = Some(Instant::now() + pause());
     }
 
     /// Notes that the attempt under way is over, for better or worse.
@@ -66,6 +73,11 @@ impl<E: Clone> Attempts<E> {
     /// Notes that an attempt succeeded.
     pub(super) fn note_success(&mut self) {
         self.failed = None;
+    }
+
+    /// Returns what went wrong last, if nothing has succeeded since; another attempt may be under way.
+    pub(super) const fn failure(&self) -> Option<&E> {
+        self.failed.as_ref()
     }
 
     /// Notes what went wrong: in an attempt, or with what an attempt had brought.
@@ -102,6 +114,17 @@ mod tests {
         drop(begun.take());
         let third = attempts.join(|done| begun = Some(done));
         assert!(third.is_ok(), "the first was abandoned, not made");
+    }
+
+    #[test]
+    fn pause_counts_from_when_the_attempt_last_began() {
+        let (mut attempts, mut begun) = (Attempts::<&str>::default(), None);
+        let _first = attempts.join(|done| begun = Some(done));
+        attempts.next_at = Some(Instant::now());
+        attempts.note_begun();
+        attempts.end();
+        let too_early = attempts.join(|_| unreachable!("it is too early"));
+        assert!(too_early.is_err());
     }
 
     #[test]

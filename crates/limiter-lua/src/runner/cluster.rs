@@ -1,19 +1,22 @@
 //! [`Cluster`]: the nodes of a cluster, and which of them serves a key.
 
 use std::cell::Cell;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use limiter_core::{Charge, StoreError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::attempts::Attempts;
-use super::destination::{Destination, NotConnected};
+use super::destination::NotConnected;
+use super::failures::Failures;
 use super::first_success::first_success;
+use super::in_part::InPart;
 use super::link::Link;
-use super::pool::Pool;
+use super::member::Member;
+use super::slot_map::SlotMap;
 use super::slots::{SLOTS, SlotRange, Slots, slot_of};
 use super::{Driver, Failure, Job, Node, Redirect, Settings};
 
@@ -28,59 +31,33 @@ pub(super) struct Cluster<D: Driver>(Arc<Shared<D>>);
 struct Shared<D: Driver> {
     driver: Arc<D>,
     settings: Settings,
-    seeds: Vec<Node>,
-    state: RwLock<State<D>>,
+    seeds: Vec<Member<D>>,
+    state: RwLock<SlotMap<D>>,
     renewals: Mutex<Attempts<NotConnected<D::Error>>>,
-}
-
-#[derive(Debug)]
-struct State<D: Driver> {
-    members: Vec<Member<D>>,
-    /// Those that no slot was known of when the slots were last asked for. They come back with their attempts to connect.
-    retired: Vec<Member<D>>,
-    /// For each slot, which of the members serves it; empty if nothing is known yet.
-    owners: Vec<Option<u16>>,
-    /// Whether every node that serves slots is known.
-    is_complete: bool,
-}
-
-#[derive(Debug)]
-struct Member<D: Driver> {
-    node: Node,
-    pool: Arc<Pool<D>>,
 }
 
 /// How long a node has to tell about the slots before the next one is asked as well.
 const HEAD_START: Duration = Duration::from_millis(50);
-
-impl<D: Driver> Clone for Member<D> {
-    fn clone(&self) -> Self {
-        Self {
-            node: self.node.clone(),
-            pool: Arc::clone(&self.pool),
-        }
-    }
-}
+/// The least time between two rounds in which seeds are asked although other nodes are known. A seed may be one of those by another
+/// name, and would be connected to twice as often as it should.
+const SEEDS_AGAIN: Duration = Duration::from_secs(10);
 
 impl<D: Driver> Cluster<D> {
-    pub(super) fn new(driver: Arc<D>, seeds: Vec<Node>, settings: Settings) -> Self {
+    pub(super) fn new(driver: Arc<D>, seeds: &[Node], settings: Settings) -> Self {
+        let member = |seed: &Node| Member::new(&driver, seed, &settings);
         let shared = Shared {
+            seeds: seeds.iter().map(member).collect(),
             driver,
             settings,
-            seeds,
-            state: RwLock::new(State {
+            state: RwLock::new(SlotMap {
                 members: Vec::new(),
                 retired: Vec::new(),
                 owners: Vec::new(),
                 is_complete: false,
+                seeds_again_at: None,
             }),
             renewals: Mutex::default(),
         };
-        shared.write().members = shared
-            .seeds
-            .iter()
-            .map(|seed| shared.member(seed))
-            .collect();
         Self(Arc::new(shared))
     }
 
@@ -91,10 +68,10 @@ impl<D: Driver> Cluster<D> {
         }
         let state = self.0.read();
         if job.keys() == 0 {
-            let mut members = state.members.iter();
+            let mut members = state.members.iter().chain(&self.0.seeds);
+            let first = members.clone().next()?;
             let connected = members.find(|member| member.pool.is_connected());
-            let any = connected.or_else(|| state.members.first())?;
-            return Some(any.pool.pick().clone());
+            return Some(connected.unwrap_or(first).pool.pick().clone());
         }
         let owner = state.owner_of(slot_of(job.key()))?;
         Some(owner.pool.pick().clone())
@@ -151,9 +128,24 @@ impl<D: Driver> Cluster<D> {
         self.renew();
     }
 
-    /// Returns where a node is reached that another has named.
-    pub(super) fn reached_at(&self, node: Node) -> Node {
-        self.0.settings.address_map.reached_at(node)
+    /// Returns where a node is reached that another has named. If it has no name, it is the one member with its port; `None` if
+    /// there is no such member, or more than one.
+    pub(super) fn find(&self, node: Node) -> Option<Node> {
+        let reached_at = |node| self.0.settings.address_map.reached_at(node);
+        if !node.is_nameless() {
+            return Some(reached_at(node));
+        }
+        let members = self.0.read().members.clone();
+        let at_port = members
+            .iter()
+            .map(|member| reached_at(Node::new(member.node.host(), node.port())));
+        let mut known: Vec<_> = at_port
+            .filter(|node| members.iter().any(|member| member.node == *node))
+            .collect();
+        known.sort_unstable();
+        known.dedup();
+        let found = known.pop();
+        found.filter(|_| known.is_empty())
     }
 
     /// Asks for the slots anew, in the background and no more often than is good for the servers.
@@ -165,10 +157,17 @@ impl<D: Driver> Cluster<D> {
     fn begin_renewal(&self) -> Result<watch::Receiver<()>, Option<NotConnected<D::Error>>> {
         self.0.renewals().join(|done| {
             let shared = Arc::clone(&self.0);
-            tokio::spawn(async move {
-                let renewing = Renewing(&shared);
-                let found = shared.ask_members().await;
-                renewing.end(found);
+            // A call may be dropped where there is none: the next one begins then.
+            let Ok(runtime) = Handle::try_current() else {
+                return;
+            };
+            runtime.spawn(async move {
+                let (renewing, failures) = (Renewing(&shared), Failures::default());
+                let found = failures.of(shared.ask_members(&failures), |error| {
+                    shared.renewals().note_failure(error);
+                    let _ = done.send(());
+                });
+                renewing.end(found.await);
                 let _ = done.send(());
             });
         })
@@ -176,6 +175,16 @@ impl<D: Driver> Cluster<D> {
 
     async fn renewed(&self) -> Result<(), StoreError> {
         let begun = self.begin_renewal();
+        let misconfigured = {
+            let renewals = self.0.renewals();
+            let failure = renewals.failure();
+            failure
+                .filter(|error| error.is_misconfigured::<D>())
+                .cloned()
+        };
+        if let Some(error) = misconfigured {
+            return Err(error.into_error::<D>());
+        }
         let mut under_way = begun.map_err(|error| match error {
             Some(error) => error.into_error::<D>(),
             None => unserved(),
@@ -213,47 +222,12 @@ impl<D: Driver> Drop for Renewing<'_, D> {
     }
 }
 
-impl<D: Driver> State<D> {
-    fn owner_of(&self, slot: u16) -> Option<&Member<D>> {
-        let owner = self.owners.get(usize::from(slot)).copied().flatten()?;
-        self.members.get(usize::from(owner))
-    }
-
-    fn position(&self, node: &Node) -> Option<usize> {
-        self.members.iter().position(|member| member.node == *node)
-    }
-
-    /// Retires the members that serve no slot and were not named by the user; returns those that had retired before.
-    fn retire_idle(&mut self, seeds: &[Node]) -> Vec<Member<D>> {
-        let mut serves = vec![false; self.members.len()];
-        for owner in self.owners.iter().flatten() {
-            if let Some(serves) = serves.get_mut(usize::from(*owner)) {
-                *serves = true;
-            }
-        }
-        let (mut kept, mut retired, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for (member, serves) in self.members.drain(..).zip(serves) {
-            places.push(u16::try_from(kept.len()).ok());
-            if serves || seeds.contains(&member.node) {
-                kept.push(member);
-            } else {
-                retired.push(member);
-            }
-        }
-        for owner in &mut self.owners {
-            *owner = owner.and_then(|nth| places.get(usize::from(nth)).copied().flatten());
-        }
-        self.members = kept;
-        mem::replace(&mut self.retired, retired)
-    }
-}
-
 impl<D: Driver> Shared<D> {
-    fn read(&self) -> RwLockReadGuard<'_, State<D>> {
+    fn read(&self) -> RwLockReadGuard<'_, SlotMap<D>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State<D>> {
+    fn write(&self) -> RwLockWriteGuard<'_, SlotMap<D>> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -263,32 +237,16 @@ impl<D: Driver> Shared<D> {
 
     /// Makes a member of a node. Nothing is connected yet.
     fn member(&self, node: &Node) -> Member<D> {
-        let destination = Destination::node(
-            Arc::clone(&self.driver),
-            node.clone(),
-            self.settings.connect_timeout,
-        );
-        // The keys of a call are in one slot: several calls are written together, but each remains its own.
-        let keeps_apart = true;
-        let pool = Pool::new(
-            &Arc::new(destination),
-            self.settings.connections,
-            keeps_apart,
-        );
-        Member {
-            node: node.clone(),
-            pool: Arc::new(pool),
-        }
+        Member::new(&self.driver, node, &self.settings)
     }
 
     /// Returns which of the members a node is, and makes it one if it is none.
-    fn member_of(&self, state: &mut State<D>, node: &Node) -> u16 {
+    fn member_of(&self, state: &mut SlotMap<D>, node: &Node) -> u16 {
         let position = state.position(node).unwrap_or_else(|| {
-            let retired = state.retired.iter().position(|member| member.node == *node);
-            let member = retired.map(|nth| state.retired.swap_remove(nth));
-            state
-                .members
-                .push(member.unwrap_or_else(|| self.member(node)));
+            let known = self.seeds.iter().chain(&state.retired);
+            let known = known.clone().find(|known| known.node == *node).cloned();
+            let member = known.unwrap_or_else(|| self.member(node));
+            state.members.push(member);
             state.members.len() - 1
         });
         // A cluster has at most a thousand nodes.
@@ -310,26 +268,63 @@ impl<D: Driver> Shared<D> {
         member.pool.pick().clone()
     }
 
-    /// Asks the members for the slots, those that are connected first.
-    async fn ask_members(&self) -> Result<Slots, NotConnected<D::Error>> {
-        let mut members = self.read().members.clone();
-        fastrand::shuffle(&mut members);
-        members.sort_by_key(|member| !member.pool.is_connected());
-        let asked = members.into_iter().map(|member| self.ask(member));
-        let found = timeout(
-            self.settings.connect_timeout,
-            first_success(asked, HEAD_START, |_| false),
-        );
-        match found.await {
-            Ok(Ok(slots)) => Ok(slots),
-            Ok(Err(Some(error))) => Err(error),
-            Ok(Err(None)) | Err(_) => Err(NotConnected::Said(
-                "no node of the cluster told in time which serves which slots",
-            )),
+    /// Returns whom to ask for the slots, in this order: the members that are connected, the others, and now and then the seeds.
+    fn members_to_ask(&self) -> Vec<Member<D>> {
+        let (mut members, seeds_again_at) = {
+            let state = self.read();
+            (state.members.clone(), state.seeds_again_at)
+        };
+        let mut seeds = self.seeds.clone();
+        seeds.retain(|seed| members.iter().all(|known| known.node != seed.node));
+        for nodes in [&mut members, &mut seeds] {
+            fastrand::shuffle(nodes);
+            nodes.sort_by_key(|member| !member.pool.is_connected());
+        }
+        if seeds_again_at.is_none_or(|again_at| Instant::now() >= again_at) {
+            members.append(&mut seeds);
+        }
+        members
+    }
+
+    /// Notes that a member is asked for the slots: a seed is not asked again soon if some other node is known.
+    fn note_asked(&self, member: &Member<D>) {
+        let mut state = self.write();
+        if !state.members.is_empty() && state.position(&member.node).is_none() {
+            state.seeds_again_at = Some(Instant::now() + SEEDS_AGAIN);
         }
     }
 
+    /// Asks for the slots. What a node says that does not know of all of them is taken only if no other says more in a while: it may
+    /// know nothing of the rest of the cluster.
+    async fn ask_members(&self, failures: &Failures<D>) -> Result<Slots, NotConnected<D::Error>> {
+        let in_part = InPart::default();
+        let asked = self.members_to_ask().into_iter().map(async |member| {
+            let said = self.ask(member).await;
+            let slots = said.inspect_err(|error| failures.note(error))?;
+            if slots.is_whole() {
+                return Ok(slots);
+            }
+            in_part.keep(slots);
+            Err(NotConnected::Said("the node does not know of all slots"))
+        });
+        let whole = timeout(
+            self.settings.connect_timeout,
+            first_success(asked, HEAD_START, |_| false),
+        );
+        let whole = tokio::select! {
+            whole = whole => whole.ok().and_then(Result::ok),
+            () = in_part.is_enough() => None,
+        };
+        if let Some(slots) = whole.or_else(|| in_part.take()) {
+            return Ok(slots);
+        }
+        Err(failures.told().unwrap_or(NotConnected::Said(
+            "no node of the cluster told in time which serves which slots",
+        )))
+    }
+
     async fn ask(&self, member: Member<D>) -> Result<Slots, NotConnected<D::Error>> {
+        self.note_asked(&member);
         let link = member.pool.first();
         let mut live = link.connected().await?;
         let asked = Asked {
@@ -378,7 +373,7 @@ impl<D: Driver> Shared<D> {
             }
         }
         state.is_complete = slots.is_complete;
-        let forgotten = state.retire_idle(&self.seeds);
+        let forgotten = state.retire_idle();
         drop(guard);
         drop(forgotten);
     }
@@ -399,5 +394,77 @@ impl<D: Driver> Drop for Asked<'_, D> {
         } else {
             self.link.note_silence(self.generation);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AddressMap;
+    use super::super::tenfold::{Tenfold, Wire};
+    use super::*;
+
+    /// A cluster that has these nodes, each with some slots, and was named by another.
+    fn cluster(nodes: &[(&str, u16)], address_map: AddressMap) -> Cluster<Tenfold> {
+        let settings = Settings {
+            address_map,
+            ..Settings::default()
+        };
+        let seed = Node::new("seed", 7000);
+        let cluster = Cluster::new(Arc::new(Tenfold(Wire::silent())), &[seed], settings);
+        let ranges = (0..).zip(nodes).map(|(slot, (host, port))| SlotRange {
+            first: slot,
+            last: slot,
+            primary: Node::new(*host, *port),
+        });
+        cluster.0.take_over(&Slots {
+            ranges: ranges.collect(),
+            is_complete: true,
+        });
+        cluster
+    }
+
+    fn asked(cluster: &Cluster<Tenfold>) -> Vec<Node> {
+        let members = cluster.0.members_to_ask();
+        members.into_iter().map(|member| member.node).collect()
+    }
+
+    #[test]
+    fn node_without_a_name_is_the_one_member_with_its_port() {
+        let nameless = |port| Node::new(Node::NAMELESS, port);
+        let apart = [("a", 7000), ("a", 7001), ("b", 7002)];
+        let cluster_apart = cluster(&apart, AddressMap::default());
+        assert_eq!(
+            cluster_apart.find(nameless(7000)),
+            Some(Node::new("a", 7000))
+        );
+        assert_eq!(cluster_apart.find(nameless(7003)), None);
+        let alike = cluster(&[("a", 7000), ("b", 7000)], AddressMap::default());
+        assert_eq!(alike.find(nameless(7000)), None);
+        assert_eq!(alike.find(Node::new("c", 1)), Some(Node::new("c", 1)));
+        let map = AddressMap::new(|node| Node::new(node.host(), node.port() + 1));
+        let mapped = cluster(&apart, map);
+        assert_eq!(mapped.find(nameless(7000)), Some(Node::new("a", 7001)));
+    }
+
+    #[test]
+    fn seeds_are_asked_last_and_not_again_soon() {
+        let cluster = cluster(&[("a", 7000), ("b", 7001)], AddressMap::default());
+        let first = asked(&cluster);
+        assert_eq!(first.len(), 3);
+        assert_eq!(first[2], Node::new("seed", 7000));
+        cluster.0.note_asked(&cluster.0.members_to_ask()[0]);
+        assert_eq!(asked(&cluster).len(), 3, "a member was asked, no seed");
+        cluster.0.note_asked(&cluster.0.seeds[0]);
+        assert_eq!(asked(&cluster).len(), 2);
+        cluster.0.write().seeds_again_at = Some(Instant::now());
+        assert_eq!(asked(&cluster).len(), 3);
+    }
+
+    #[test]
+    fn seed_that_serves_slots_is_a_member_and_has_its_connections() {
+        let cluster = cluster(&[("seed", 7000)], AddressMap::default());
+        assert_eq!(asked(&cluster), [Node::new("seed", 7000)]);
+        let pool = Arc::clone(&cluster.0.read().members[0].pool);
+        assert!(Arc::ptr_eq(&pool, &cluster.0.seeds[0].pool));
     }
 }

@@ -1,17 +1,17 @@
 //! [`Destination`]: where the connections of a link go.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use limiter_core::{Cause, Charge, StoreError};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::failures::Failures;
 use super::first_success::first_success;
+use super::resolver::Resolver;
 use super::{AddressMap, Driver, Failure, Job, Node, Target};
 use crate::Fault;
 
@@ -44,7 +44,7 @@ impl<D: Driver> Destination<D> {
             driver,
             to: To::Local,
             address_map: AddressMap::default(),
-            resolver: Resolver::new(),
+            resolver: Resolver::of_system(),
             connect_timeout,
         }
     }
@@ -78,25 +78,35 @@ impl<D: Driver> Destination<D> {
         }
     }
 
-    /// Connects, in the time that there is for it, to a server that answers.
-    pub(super) async fn connect(&self) -> Result<D::Connection, NotConnected<D::Error>> {
+    /// Connects, in the time that there is for it, to a server that answers. `failures` is told what goes wrong meanwhile.
+    pub(super) async fn connect(
+        &self,
+        failures: &Failures<D>,
+    ) -> Result<D::Connection, NotConnected<D::Error>> {
         let connecting = async {
             match &self.to {
                 To::Local => self.answering(Target::Local).await,
                 To::Node(node) => self.server(node).await,
-                To::Primary { sentinels, master } => self.named_primary(sentinels, master).await,
+                To::Primary { sentinels, master } => {
+                    self.named_primary(sentinels, master, failures).await
+                }
             }
         };
         let connected = timeout(self.connect_timeout, connecting).await;
-        connected.unwrap_or(Err(NotConnected::Said(
-            "connecting took longer than its time-out",
-        )))
+        connected.unwrap_or_else(|_| {
+            let late = NotConnected::Said("connecting took longer than its time-out");
+            Err(failures.told().unwrap_or(late))
+        })
     }
 
     /// Connects to a server, at whichever of its addresses answers first.
     async fn server(&self, node: &Node) -> Result<D::Connection, NotConnected<D::Error>> {
-        self.server_at(node, self.resolver.addresses(node).await?)
-            .await
+        self.server_at(node, self.addresses(node).await?).await
+    }
+
+    async fn addresses(&self, node: &Node) -> Result<Vec<SocketAddr>, NotConnected<D::Error>> {
+        let found = self.resolver.addresses(node).await;
+        found.map_err(NotConnected::Name)
     }
 
     async fn server_at(
@@ -138,11 +148,11 @@ impl<D: Driver> Destination<D> {
         &self,
         sentinels: &[Node],
         master: &str,
+        failures: &Failures<D>,
     ) -> Result<D::Connection, NotConnected<D::Error>> {
         let asked = sentinels.iter().map(|node| self.ask_sentinel(node, master));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let (mut named, mut trying) = (Vec::new(), FuturesUnordered::new());
-        let (mut of_sentinels, mut of_servers) = (None, None);
         loop {
             tokio::select! {
                 Some(answer) = asked.next() => match answer {
@@ -151,13 +161,13 @@ impl<D: Driver> Destination<D> {
                         named.push(node.clone());
                         trying.push(self.primary_at(node));
                     }
-                    Err(error) => of_sentinels = Some(error),
+                    Err(error) => failures.note_of_sentinel(&error),
                 },
                 Some(connected) = trying.next() => match connected {
                     Ok(connection) => return Ok(connection),
-                    Err(error) => of_servers = Some(error),
+                    Err(error) => failures.note(&error),
                 },
-                else => return Err(or_none(of_servers.or(of_sentinels))),
+                else => return Err(or_none(failures.told())),
             }
         }
     }
@@ -168,7 +178,7 @@ impl<D: Driver> Destination<D> {
         sentinel: &Node,
         master: &str,
     ) -> Result<Node, NotConnected<D::Error>> {
-        let attempts = self.resolver.addresses(sentinel).await?.into_iter();
+        let attempts = self.addresses(sentinel).await?.into_iter();
         let attempts = attempts.map(|address| self.answer_of(sentinel, address, master));
         first_success(attempts, HEAD_START, NotConnected::is_final)
             .await
@@ -234,7 +244,15 @@ impl<E> NotConnected<E> {
     }
 }
 
-impl<E: Into<Cause>> NotConnected<E> {
+impl<E: Clone + Into<Cause>> NotConnected<E> {
+    /// Returns whether a person has to mend it: the set-up of the client or of the server.
+    pub(super) fn is_misconfigured<D: Driver<Error = E>>(&self) -> bool {
+        matches!(
+            self.clone().into_error::<D>(),
+            StoreError::Misconfigured { .. }
+        )
+    }
+
     /// Makes the error of a call that found no connection.
     pub(super) fn into_error<D: Driver<Error = E>>(self) -> StoreError {
         match self {
@@ -254,31 +272,6 @@ fn or_none<E>(error: Option<NotConnected<E>>) -> NotConnected<E> {
 /// Returns whether a server that is sound and has room said no.
 fn is_refused_by_a_sound_server<D: Driver>(error: &D::Error) -> bool {
     matches!(D::failure(error), Failure::Reply(fault) if fault != Fault::Overloaded)
-}
-
-/// The look-ups of names, one at a time: the system's own resolver blocks a thread, for long if nobody answers it, and goes on when
-/// nobody waits any longer.
-#[derive(Clone, Debug)]
-struct Resolver(Arc<Semaphore>);
-
-impl Resolver {
-    fn new() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
-    }
-
-    async fn addresses<E>(&self, node: &Node) -> Result<Vec<SocketAddr>, NotConnected<E>> {
-        if let Ok(ip) = node.host().parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, node.port())]);
-        }
-        let (turn, node) = (Arc::clone(&self.0).acquire_owned().await, node.clone());
-        let looked_up = spawn_blocking(move || {
-            let found = (node.host(), node.port()).to_socket_addrs();
-            drop(turn);
-            found.map(Iterator::collect)
-        });
-        let found = looked_up.await.unwrap_or_else(|error| Err(error.into()));
-        found.map_err(|error| NotConnected::Name(Arc::new(error)))
-    }
 }
 
 /// A connection that may turn out to be of no use: it is ended then, also if nobody waits for that any longer.
@@ -307,6 +300,8 @@ impl<D: Driver> Drop for Unproven<D> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::super::tenfold::{Lost, Tenfold, Wire};
     use super::*;
 
@@ -342,11 +337,5 @@ mod tests {
         let error = connect(&[], &[]).await.expect_err("nowhere to go");
         let error = error.into_error::<Tenfold>();
         assert!(error.is_outage() && !error.may_have_charged(), "{error:?}");
-        let resolver = Resolver::new();
-        let nobody = Node::new("no.such.host.invalid", 1);
-        let nobody = resolver.addresses::<Lost>(&nobody).await;
-        assert!(matches!(nobody, Err(NotConnected::Name(_))), "{nobody:?}");
-        let known = resolver.addresses::<Lost>(&Node::new("::1", 7)).await;
-        assert_eq!(known.expect("an address")[0].to_string(), "[::1]:7");
     }
 }

@@ -1,17 +1,22 @@
 //! [`Link`]: a connection that is made when it is first needed, and made anew when it breaks.
 
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use limiter_core::StoreError;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::attempts::Attempts;
 use super::deadline::Sent;
 use super::destination::{Destination, NotConnected};
+use super::failures::Failures;
+use super::first_success::first_success;
 use super::gather::Gather;
-use super::{Driver, Job, Node, Route};
+use super::{Driver, Failure, Job, Node, Route};
 
 /// A connection that is made when it is first needed, and made anew when it breaks.
 ///
@@ -47,6 +52,9 @@ pub(super) struct Live<D: Driver> {
 }
 
 const RUNTIME_ENDED: &str = "the runtime ended while it connected";
+/// After so long, an attempt to connect that stays silent gets another one beside it.
+const BEGINS_ANEW: Duration = Duration::from_millis(550);
+const SILENT: &str = "the server has not answered for a while";
 const LOST: &str = "the connection was lost a moment ago";
 /// A connection on which nothing was answered for so long is given up, though it looks whole.
 const LONGEST_SILENCE: Duration = Duration::from_millis(400);
@@ -147,12 +155,21 @@ impl<D: Driver> Link<D> {
     /// # Cancel safety
     /// Connecting goes on if the caller gives up.
     pub(super) async fn live(&self) -> Result<Live<D>, StoreError> {
-        let connected = self.connected().await;
+        // What a person has to mend is told until an attempt has succeeded, not only between attempts: one may take long.
+        let is_told_at_once = NotConnected::is_misconfigured::<D>;
+        let connected = self.connected_unless(is_told_at_once).await;
         connected.map_err(NotConnected::into_error::<D>)
     }
 
-    /// As [`live`](Self::live), with the error as it is.
+    /// As [`live`](Self::live), with the error as it is, and only when an attempt is over.
     pub(super) async fn connected(&self) -> Result<Live<D>, NotConnected<D::Error>> {
+        self.connected_unless(|_| false).await
+    }
+
+    async fn connected_unless(
+        &self,
+        is_told_at_once: impl Fn(&NotConnected<D::Error>) -> bool,
+    ) -> Result<Live<D>, NotConnected<D::Error>> {
         let mut abandoned = 0;
         loop {
             let mut connecting = {
@@ -160,9 +177,11 @@ impl<D: Driver> Link<D> {
                 if let Some(live) = self.0.open(&mut state) {
                     return Ok(live.clone());
                 }
-                match self.connecting(&mut state) {
-                    Ok(connecting) => connecting,
-                    Err(error) => return Err(error.unwrap_or(NotConnected::Said(LOST))),
+                let connecting = self.connecting(&mut state);
+                match (connecting, state.attempts.failure()) {
+                    (_, Some(error)) if is_told_at_once(error) => return Err(error.clone()),
+                    (Ok(connecting), _) => connecting,
+                    (Err(error), _) => return Err(error.unwrap_or(NotConnected::Said(LOST))),
                 }
             };
             // An error says that the task is gone that was to connect. If it was another runtime's, this one begins anew; if
@@ -214,8 +233,7 @@ impl<D: Driver> Link<D> {
         state.attempts.join(|done| {
             let shared = Arc::clone(&self.0);
             tokio::spawn(async move {
-                let connecting = Connecting(&shared);
-                connecting.end(destination.connect().await);
+                Connecting(&shared).run(&destination, &done).await;
                 let _ = done.send(());
             });
         })
@@ -268,12 +286,43 @@ impl<D: Driver> Link<D> {
             .max(1);
         let since_us = &self.0.silent_since_us;
         let began = since_us.compare_exchange(0, now_us, Ordering::Relaxed, Ordering::Relaxed);
-        let Err(began_us) = began else { return };
+        let Err(began_us) = began else {
+            self.ask_for_a_sign_of_life(generation, now_us);
+            return;
+        };
         if Duration::from_micros(now_us.saturating_sub(began_us)) < LONGEST_SILENCE {
             return;
         }
-        let why = NotConnected::Said("the server has not answered for a while");
-        self.give_up(generation, why);
+        self.give_up(generation, NotConnected::Said(SILENT));
+    }
+
+    /// Gives a connection up that stays silent, though no other call may follow: callers may be impatient. One that is merely slower
+    /// than they are is kept.
+    fn ask_for_a_sign_of_life(&self, generation: u64, silent_since_us: u64) {
+        let is_this = |live: &Live<D>| live.generation == generation;
+        let live = self.live_now().filter(is_this);
+        // A call may be dropped where there is no runtime.
+        let (Some(mut live), false, Ok(runtime)) = (live, self.is_given(), Handle::try_current())
+        else {
+            return;
+        };
+        let link = self.clone();
+        runtime.spawn(async move {
+            let ping = D::command(&Job::bare("PING"), false);
+            let asked = timeout(LONGEST_SILENCE, D::send(&mut live.connection, ping));
+            match asked.await {
+                Ok(Err(error)) if !matches!(D::failure(&error), Failure::Reply(_)) => {
+                    link.give_up(generation, NotConnected::Client(error));
+                }
+                Ok(_) => link.note_answer(),
+                Err(_) => {
+                    let since_us = link.0.silent_since_us.load(Ordering::Relaxed);
+                    if since_us == silent_since_us {
+                        link.give_up(generation, NotConnected::Said(SILENT));
+                    }
+                }
+            }
+        });
     }
 }
 
@@ -297,6 +346,31 @@ impl<D: Driver> State<D> {
 struct Connecting<'a, D: Driver>(&'a Shared<D>);
 
 impl<D: Driver> Connecting<'_, D> {
+    async fn run(self, destination: &Destination<D>, done: &watch::Sender<()>) {
+        let failures = Failures::default();
+        let connected = failures.of(self.connect(destination, &failures), |error| {
+            self.0.state().attempts.note_failure(error);
+            let _ = done.send(());
+        });
+        let connected = connected.await;
+        self.end(connected);
+    }
+
+    /// Connects; begins anew beside an attempt that stays silent. Its first packet may have been lost, which the kernel does not
+    /// repeat for a second, and the host may be back long before. Any other failure ends all of them.
+    async fn connect(
+        &self,
+        destination: &Destination<D>,
+        failures: &Failures<D>,
+    ) -> Result<D::Connection, NotConnected<D::Error>> {
+        let again = iter::repeat_with(async || {
+            self.0.state().attempts.note_begun();
+            destination.connect(failures).await
+        });
+        let connected = first_success(again, BEGINS_ANEW, |_| true).await;
+        connected.map_err(|error| error.unwrap_or(NotConnected::Said(LOST)))
+    }
+
     fn end(self, connected: Result<D::Connection, NotConnected<D::Error>>) {
         let mut state = self.0.state();
         match connected {
@@ -342,7 +416,6 @@ mod tests {
     use super::super::tenfold::{Tenfold, Wire};
     use super::*;
     use tokio::runtime::{Builder, Runtime};
-    use tokio::time::timeout;
 
     const LONG: Duration = Duration::from_secs(10);
 

@@ -10,27 +10,33 @@ mod departure;
 mod destination;
 mod driver;
 mod failure;
+mod failures;
 mod first_success;
 mod gather;
+mod in_part;
 mod job;
 mod link;
+mod member;
 mod message;
 mod node;
 mod owned_job;
 mod pool;
 mod pool_sizing;
 mod reply;
+mod resolver;
 mod route;
 mod router;
 #[expect(clippy::module_inception, reason = "the module's one public noun")]
 mod runner;
 mod servers;
 mod settings;
+mod slot_map;
 mod slots;
 mod system_random;
 mod target;
 #[cfg(test)]
 mod tenfold;
+mod unanswered;
 mod waiting;
 
 pub use address_map::AddressMap;

@@ -20,6 +20,9 @@ pub struct Node {
 }
 
 impl Node {
+    /// What servers call a node that was told to give its name and has none.
+    pub(super) const NAMELESS: &str = "?";
+
     /// Takes a host and a port.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
@@ -49,6 +52,11 @@ impl Node {
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns whether servers say that they cannot tell the host.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.host == Self::NAMELESS
     }
 
     /// Returns the same port of `host` if this node has no host: servers leave out their own.

@@ -8,7 +8,7 @@ use super::cluster::Cluster;
 use super::destination::Destination;
 use super::link::{Link, Live};
 use super::pool::Pool;
-use super::{Driver, Job, Node, Redirect, Servers, Settings};
+use super::{Driver, Job, Node, Redirect, Route, Servers, Settings};
 
 /// From a job to the link that it is sent on.
 #[derive(Debug)]
@@ -27,10 +27,10 @@ impl<D: Driver> Router<D> {
             Servers::One(node) => Destination::node(driver, node, timeout),
             Servers::Sentinel { sentinels, master } => {
                 let map = settings.address_map.clone();
-                Destination::primary(driver, sentinels, master, map, timeout)
+                Destination::primary(driver, once_each(sentinels), master, map, timeout)
             }
             Servers::Cluster(seeds) => {
-                return Self::Cluster(Cluster::new(driver, seeds, settings.clone()));
+                return Self::Cluster(Cluster::new(driver, &once_each(seeds), settings.clone()));
             }
         };
         Self::Pool(Pool::new(
@@ -66,27 +66,36 @@ impl<D: Driver> Router<D> {
         }
     }
 
-    /// Reads where a node that says `MOVED` or `ASK` sends a job; `None` if that leads nowhere.
-    pub(super) fn redirect(
+    /// Reads where a node that says `MOVED` or `ASK` sends a job, and notes that in its route: to a node, or, if the node cannot be
+    /// told, once more by what will be known of the slots a little later. Returns whether that leads anywhere.
+    pub(super) fn follow(
         &self,
         (link, live): (&Link<D>, &Live<D>),
         job: &Job<'_>,
         error: &D::Error,
         asking: bool,
-    ) -> Option<Redirect> {
-        let node = Node::read(D::redirect(error)?)?;
-        match self {
+        route: &mut Route,
+    ) -> bool {
+        let Some(node) = D::redirect(error).and_then(Node::read) else {
+            return false;
+        };
+        let node = match self {
             // The user's own client of a cluster is told where to send; elsewhere a redirection leads nowhere.
-            Self::Pool(_) => D::is_cluster(&live.connection).then_some(Redirect { node, asking }),
+            Self::Pool(_) if D::is_cluster(&live.connection) && !node.is_nameless() => Some(node),
+            Self::Pool(_) => return false,
             Self::Cluster(cluster) => {
                 let own_host = link.node().map_or("", Node::host);
-                let node = cluster.reached_at(node.or_host(own_host));
-                if !asking {
-                    cluster.learn(job, &node);
+                let node = cluster.find(node.or_host(own_host));
+                match &node {
+                    Some(node) if !asking => cluster.learn(job, node),
+                    Some(_) => {}
+                    None => cluster.renew(),
                 }
-                Some(Redirect { node, asking })
+                node
             }
-        }
+        };
+        route.redirect = node.map(|node| Redirect { node, asking });
+        true
     }
 
     /// Notes that a call failed other than by a reply: its node may no longer be the one to call.
@@ -94,5 +103,29 @@ impl<D: Driver> Router<D> {
         if let Self::Cluster(cluster) = self {
             cluster.renew();
         }
+    }
+}
+
+/// Leaves out nodes that are named twice: each is to be asked once.
+fn once_each(nodes: Vec<Node>) -> Vec<Node> {
+    let mut once = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        if !once.contains(&node) {
+            once.push(node);
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_that_is_named_twice_is_one() {
+        let named = [("a", 1), ("b", 1), ("a", 1), ("a", 2)];
+        let nodes = named.map(|(host, port)| Node::new(host, port)).to_vec();
+        let once = [("a", 1), ("b", 1), ("a", 2)].map(|(host, port)| Node::new(host, port));
+        assert_eq!(once_each(nodes), once);
     }
 }

@@ -17,6 +17,7 @@ use super::link::{Link, Live};
 use super::pool::Pool;
 use super::router::Router;
 use super::slots::Slots;
+use super::unanswered::Unanswered;
 use super::{Driver, Failure, Job, Node, Route, Servers, Settings};
 use crate::{AbuseCall, Answer, BadReply, Call, Fault, KeyLayout, field};
 
@@ -127,9 +128,9 @@ impl<D: Driver> Runner<D> {
         check_request(plans, None)?;
         let name = self.layout().name(key);
         let fields = plans.iter().map(|plan| field(plan.name()));
-        self.ask(&Job::command("HDEL", &name).args(fields))
+        let forget = Job::command("HDEL", &name).args(fields);
+        self.ask_for(&forget, self.settings.deadline, count::<D>)
             .await
-            .map(drop)
     }
 
     /// Runs a call about attempts.
@@ -154,15 +155,17 @@ impl<D: Driver> Runner<D> {
     }
 
     async fn run(&self, call: &Call<'_>) -> Result<Verdict, StoreError> {
-        let sent = Sent::default();
+        let mut unanswered = Unanswered::new(&self.router);
         let answer = {
-            let running = pin!(self.verdict(call, &sent));
-            self.within(self.settings.deadline, running, &sent).await
+            let sent = unanswered.sent();
+            let running = pin!(self.verdict(call, sent));
+            self.within(self.settings.deadline, running, sent).await
         };
-        match answer {
-            Some(verdict) => verdict.map_err(|error| settled(error, call.writes())),
-            None => Err(self.deadline_passed(&sent, call.writes())),
-        }
+        let Some(verdict) = answer else {
+            return Err(unanswered.deadline_passed(self.settings.deadline, call.writes()));
+        };
+        unanswered.note_answer();
+        verdict.map_err(|error| settled(error, call.writes()))
     }
 
     async fn verdict(&self, call: &Call<'_>, sent: &Sent<D>) -> Result<Verdict, StoreError> {
@@ -206,18 +209,18 @@ impl<D: Driver> Runner<D> {
         left: Duration,
         read: impl FnOnce(D::Reply) -> Result<T, BadReply>,
     ) -> Result<T, StoreError> {
-        let sent = Sent::default();
+        let mut unanswered = Unanswered::new(&self.router);
         let answer = {
-            let running = pin!(self.reply(job, route, &sent));
-            self.within(left, running, &sent).await
+            let sent = unanswered.sent();
+            let running = pin!(self.reply(job, route, sent));
+            self.within(left, running, sent).await
         };
-        match answer {
-            Some(reply) => {
-                let said = understood(read(reply?), &sent);
-                said.map_err(|error| settled(error, job.writes()))
-            }
-            None => Err(self.deadline_passed(&sent, job.writes())),
-        }
+        let Some(reply) = answer else {
+            return Err(unanswered.deadline_passed(self.settings.deadline, job.writes()));
+        };
+        unanswered.note_answer();
+        let said = understood(read(reply?), unanswered.sent());
+        said.map_err(|error| settled(error, job.writes()))
     }
 
     /// Waits for a call for as long as it may take; after a while it looks whether the call waits in vain to be sent.
@@ -276,10 +279,14 @@ impl<D: Driver> Runner<D> {
             let slots = self.ask_for(&slots, left, |reply| read(reply).ok_or(malformed));
             return slots.await.map(Slots::primaries);
         };
-        match timeout(left, cluster.primaries()).await {
-            Ok(Ok(known)) => Ok(known),
-            Ok(Err(error)) => Err(in_turn(error).await),
-            Err(_) => Err(self.deadline_passed(&Sent::default(), false)),
+        let mut unanswered = Unanswered::new(&self.router);
+        let Ok(known) = timeout(left, cluster.primaries()).await else {
+            return Err(unanswered.deadline_passed(self.settings.deadline, false));
+        };
+        unanswered.note_answer();
+        match known {
+            Ok(known) => Ok(known),
+            Err(error) => Err(in_turn(error).await),
         }
     }
 
@@ -287,12 +294,6 @@ impl<D: Driver> Runner<D> {
     #[must_use]
     pub const fn deadline(&self) -> Duration {
         self.settings.deadline
-    }
-
-    fn deadline_passed(&self, sent: &Sent<D>, writes: bool) -> StoreError {
-        sent.note_silence();
-        self.router.note_trouble();
-        sent.deadline_passed(self.settings.deadline, writes)
     }
 
     /// Sends a job until it is answered, or fails in a way that does not rule out that it ran.
@@ -361,9 +362,9 @@ impl<D: Driver> Runner<D> {
                         return Err(settled(fault.into_error(error), job.writes()));
                     }
                     redirections += u32::from(route.redirect.is_some());
-                    let waits = matches!(fault, Fault::NotNow | Fault::Demoted)
-                        || fault != Fault::NoScript && redirections > REDIRECTIONS_AT_ONCE;
-                    if waits {
+                    let is_sent_elsewhere =
+                        route.redirect.is_some() && redirections <= REDIRECTIONS_AT_ONCE;
+                    if fault != Fault::NoScript && !is_sent_elsewhere {
                         // Nodes whose calls failed at the same moment do not come back at the same moment.
                         sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
@@ -400,9 +401,8 @@ impl<D: Driver> Runner<D> {
         match fault {
             Fault::NoScript => route.with_text = true,
             Fault::Moved | Fault::Ask => {
-                let asking = fault == Fault::Ask;
-                route.redirect = self.router.redirect((link, live), job, error, asking);
-                return route.redirect.is_some();
+                let (from, asking) = ((link, live), fault == Fault::Ask);
+                return self.router.follow(from, job, error, asking, route);
             }
             _ => {
                 route.redirect = None;
@@ -433,6 +433,12 @@ fn understood<T, D: Driver>(answer: Result<T, BadReply>, sent: &Sent<D>) -> Resu
 async fn in_turn(error: StoreError) -> StoreError {
     consume_budget().await;
     error
+}
+
+/// Reads a reply that is to be a count of what was forgotten, whatever the count.
+fn count<D: Driver>(reply: D::Reply) -> Result<(), BadReply> {
+    let count = D::reply(reply).number();
+    count.map(drop).ok_or(BadReply::Malformed { len: 0 })
 }
 
 fn bytes<D: Driver>(reply: &D::Reply) -> Result<&[u8], BadReply> {

@@ -50,6 +50,19 @@ impl Slots {
         })
     }
 
+    /// Returns how many slots were mentioned.
+    pub(super) fn covered(&self) -> usize {
+        let ranges = self.ranges.iter();
+        ranges
+            .map(|range| usize::from(range.last - range.first) + 1)
+            .sum()
+    }
+
+    /// Returns whether every slot was mentioned.
+    pub(super) fn is_whole(&self) -> bool {
+        self.covered() >= usize::from(SLOTS)
+    }
+
     /// Returns the nodes that serve slots, and whether these are all of them.
     pub(super) fn primaries(self) -> (Vec<Node>, bool) {
         let ranges = self.ranges.into_iter();
@@ -67,7 +80,7 @@ fn slot(number: &Reply) -> Option<u16> {
 
 /// Reads a node: a host, a port, an id and, since Redis 7, names and values that tell more.
 ///
-/// The host is missing if the node does not know its own or was told to keep it to itself. It is a question mark if the node was told
+/// The host is missing if the node does not know its own or was told to keep it to itself. It is [a question mark](Node::NAMELESS) if the node was told
 /// to give its name and has none: its address may stand with the rest then.
 fn node(node: &Reply, asked: Option<&str>) -> Option<Node> {
     let (host, port) = match node.parts() {
@@ -76,7 +89,7 @@ fn node(node: &Reply, asked: Option<&str>) -> Option<Node> {
     };
     let host = match host {
         "" => asked?,
-        "?" => address_beside(node)?,
+        Node::NAMELESS => address_beside(node)?,
         host => host,
     };
     Some(Node::new(host, port.try_into().ok()?))
@@ -165,6 +178,16 @@ mod tests {
             let slots = read(vec![entry(0, 5, unknown, &[])]).expect("slots");
             assert_eq!(slots.ranges[0].primary, Node::new("10.0.0.1", 7000));
             assert!(slots.is_complete);
+        }
+    }
+
+    #[test]
+    fn all_slots_are_covered_or_not() {
+        for (last, is_whole) in [(SLOTS - 1, true), (SLOTS - 2, false)] {
+            let all = [(0, 9), (10, last)]
+                .map(|(first, last)| entry(first, last.into(), text("10.0.0.2"), &[]));
+            let slots = read(all.to_vec()).expect("slots");
+            assert_eq!(slots.is_whole(), is_whole, "{}", slots.covered());
         }
     }
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use limiter_core::Plan;
 use limiter_store_tests::{
-    DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients_and_servers, key, layout, recovers,
-    spend, spent,
+    BlackHole, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients_and_servers, key, layout,
+    recovers, spend, spent,
 };
 use limiter_testkit::proxy::{Direction, Toxic};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::RECOVERY;
 
@@ -20,6 +20,9 @@ faults_on_clients_and_servers! {
     killed_and_restarted_empty_under_load
     stopped_for_seconds
     blackholed_connection_is_replaced
+    blackholed_connection_is_replaced_though_callers_are_impatient
+    slow_connection_is_kept_though_callers_are_impatient
+    host_that_comes_back_is_found_at_once
     too_many_clients
 }
 
@@ -179,6 +182,64 @@ async fn blackholed_connection_is_replaced(stage: &Stage) {
     // New connections are well; those from before stay dead for ever.
     proxy.heal();
     recovers(&store, &gold, RECOVERY).await;
+}
+
+/// The deadline of a store whose callers wait less long.
+const AMPLE: Duration = Duration::from_millis(500);
+const IMPATIENT: Duration = Duration::from_millis(100);
+
+/// Calls one after another for a while, and gives each up early; stops at an answer, and returns whether there was one.
+async fn is_answered_in(limit: Duration, store: &Store, plan: &Plan) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < limit {
+        let ann = key("ann");
+        let said = timeout(IMPATIENT, spend(store, &ann, plan)).await;
+        if said.is_ok_and(|said| said.is_ok()) {
+            return true;
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    false
+}
+
+async fn blackholed_connection_is_replaced_though_callers_are_impatient(stage: &Stage) {
+    let (server, proxy) = stage.proxied().await;
+    let (address, gold) = (server.url_at(proxy.addr()), bucket(1000));
+    let store = stage.client.store(&address, &layout(), AMPLE);
+    recovers(&store, &gold, PATIENT).await;
+    proxy.add(Direction::Both, Toxic::Blackhole);
+    assert!(!is_answered_in(2 * IMPATIENT, &store, &gold).await);
+    proxy.heal();
+    assert!(is_answered_in(RECOVERY, &store, &gold).await);
+}
+
+/// No call is answered before its caller has gone; but answered it is.
+async fn slow_connection_is_kept_though_callers_are_impatient(stage: &Stage) {
+    let (server, proxy) = stage.proxied().await;
+    let (address, gold) = (server.url_at(proxy.addr()), bucket(1000));
+    let store = stage.client.store(&address, &layout(), AMPLE);
+    recovers(&store, &gold, PATIENT).await;
+    let slow = Toxic::Latency {
+        delay: 3 * IMPATIENT / 2,
+        jitter: Duration::ZERO,
+    };
+    proxy.add(Direction::Replies, slow);
+    let before = proxy.counts().connections;
+    assert!(!is_answered_in(3 * AMPLE, &store, &gold).await);
+    assert_eq!(proxy.counts().connections, before);
+}
+
+/// The host comes back when the kernel has just dropped the first packet to it, which it does not repeat for a second.
+async fn host_that_comes_back_is_found_at_once(stage: &Stage) {
+    /// Attempts begin 600 ms apart at most.
+    const AT_ONCE: Duration = Duration::from_millis(850);
+    let (server, hole, gold) = (stage.server(), BlackHole::open().await, bucket(10));
+    let address = server.url_at(hole.addr());
+    let store = stage.client.store(&address, &layout(), DEADLINE);
+    let error = spend(&store, &key("ann"), &gold).await;
+    assert!(error.expect_err("a black hole").is_outage());
+    hole.come_back(server.addr());
+    recovers(&store, &gold, AT_ONCE).await;
 }
 
 async fn too_many_clients(stage: &Stage) {

@@ -20,12 +20,24 @@ faults_on_clients_and_servers! {
     call_that_waits_outlasts_a_demotion
     loading_server_is_waited_for
     try_again_is_tried_again
+    server_that_is_in_no_cluster_is_told
 }
 
 async fn script_flush_every_millisecond(stage: &Stage) {
     let server = stage.server();
     let store = stage.client.store(&server.url(), &layout(), PATIENT);
     every_call_is_answered_while_scripts_are_flushed(&store, &server, &key("ann")).await;
+}
+
+async fn server_that_is_in_no_cluster_is_told(stage: &Stage) {
+    let server = stage.server();
+    let address = format!("redis+cluster://{}", server.addr());
+    let store = stage.client.store(&address, &layout(), PATIENT);
+    for _ in 0..3 {
+        let error = spend(&store, &key("ann"), &bucket(10)).await;
+        let error = error.expect_err("no cluster");
+        assert!(error.to_string().contains("by `redis://`"), "{error:?}");
+    }
 }
 
 async fn out_of_memory(stage: &Stage) {

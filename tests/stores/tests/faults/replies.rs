@@ -19,6 +19,7 @@ faults_on_clients_and_servers! {
     reply_after_the_deadline
     one_byte_at_a_time
     garbage_reply
+    garbage_reply_to_a_reset
     surplus_reply_does_not_put_later_calls_out_of_step
     cancelled_callers_get_nobody_elses_reply
 }
@@ -99,6 +100,25 @@ async fn garbage_reply(stage: &Stage) {
         let rule = ReplyRule::next(1, ReplyFault::Garbage(garbage.into()));
         proxy.add_rule(rule.to_command("EVALSHA"));
         let error = spend(&store, &key("ann"), &gold).await.expect_err(garbage);
+        assert!(
+            error.is_outage() && error.may_have_charged(),
+            "{garbage:?}: {error:?}"
+        );
+        recovers(&store, &gold, RECOVERY).await;
+    }
+}
+
+async fn garbage_reply_to_a_reset(stage: &Stage) {
+    let (server, proxy) = stage.proxied().await;
+    let (ann, gold) = (key("ann"), bucket(100));
+    let address = server.url_at(proxy.addr());
+    let store = stage.client.store(&address, &layout(), UNHURRIED);
+    recovers(&store, &gold, PATIENT).await;
+    for garbage in ["+OK\r\n", "$5\r\nhello\r\n", "$-1\r\n"] {
+        let rule = ReplyRule::next(1, ReplyFault::Garbage(garbage.into()));
+        proxy.add_rule(rule.to_command("HDEL"));
+        let error = store.reset(&ann, std::slice::from_ref(&gold)).await;
+        let error = error.expect_err(garbage);
         assert!(
             error.is_outage() && error.may_have_charged(),
             "{garbage:?}: {error:?}"
