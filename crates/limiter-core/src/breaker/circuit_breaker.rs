@@ -1,5 +1,6 @@
 //! [`CircuitBreaker`]: a repository that stops asking a store that fails.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,6 +67,16 @@ struct Shared {
     mode: BreakerMode,
 }
 
+impl Shared {
+    const fn state(&self) -> BreakerState {
+        match self.mode {
+            BreakerMode::Automatic => self.machine.state(),
+            BreakerMode::Disabled => BreakerState::Closed,
+            BreakerMode::ForcedOpen => BreakerState::Open,
+        }
+    }
+}
+
 /// Whether a breaker works by itself, or is held by an operator's hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BreakerMode {
@@ -129,17 +140,12 @@ impl<R: ?Sized> CircuitBreaker<R> {
     /// Returns where the breaker stands.
     #[must_use]
     pub fn state(&self) -> BreakerState {
-        let shared = self.lock();
-        match shared.mode {
-            BreakerMode::Automatic => shared.machine.state(),
-            BreakerMode::Disabled => BreakerState::Closed,
-            BreakerMode::ForcedOpen => BreakerState::Open,
-        }
+        self.lock().state()
     }
 
     /// Takes the breaker in hand, or lets it go.
     pub fn set_mode(&self, mode: BreakerMode) {
-        self.lock().mode = mode;
+        self.changing(|shared| shared.mode = mode);
     }
 
     /// Makes a call if the breaker lets it through; else `call` is not even built, as a store may act on that already.
@@ -171,10 +177,10 @@ impl<R: ?Sized> CircuitBreaker<R> {
         self.changing(|shared| match shared.mode {
             BreakerMode::Automatic => {
                 let chance = || self.random.next_u64();
-                shared.machine.ask(now, chance).map(Some)
+                shared.machine.ask(now, chance).map(Some).map_err(Some)
             }
             BreakerMode::Disabled => Ok(None),
-            BreakerMode::ForcedOpen => Err(Duration::MAX),
+            BreakerMode::ForcedOpen => Err(None),
         })
         .map_err(|retry_in| StoreError::unavailable(Charge::Impossible, CircuitOpen { retry_in }))
     }
@@ -182,9 +188,9 @@ impl<R: ?Sized> CircuitBreaker<R> {
     /// Changes the state under the lock and tells the observer of it outside.
     fn changing<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
         let mut shared = self.lock();
-        let before = shared.machine.state();
+        let before = shared.state();
         let answer = change(&mut shared);
-        let after = shared.machine.state();
+        let after = shared.state();
         drop(shared);
         if before != after {
             self.observer.breaker_changed(after);
@@ -251,10 +257,21 @@ impl<R: ?Sized> Drop for Running<'_, R> {
 }
 
 /// The cause of a call that a circuit breaker did not let through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("circuit breaker is open, next try in {retry_in:?}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitOpen {
-    retry_in: Duration,
+    /// `None` if an operator holds it open.
+    retry_in: Option<Duration>,
+}
+
+impl std::error::Error for CircuitOpen {}
+
+impl fmt::Display for CircuitOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.retry_in {
+            Some(wait) => write!(f, "circuit breaker is open, next try in {wait:?}"),
+            None => f.write_str("circuit breaker is held open"),
+        }
+    }
 }
 
 #[async_trait]

@@ -180,9 +180,20 @@ async fn an_operator_can_force_the_breaker_open_or_disable_it() {
         Arc::new(TestClock::new()),
         no_jitter(),
     );
+    let mut observer = MockObserver::new();
+    for state in [BreakerState::Open, BreakerState::Closed] {
+        let told = observer.expect_breaker_changed();
+        told.withf(move |told| *told == state)
+            .times(1)
+            .return_const(());
+    }
+    let breaker = breaker.with_observer(Arc::new(observer));
     breaker.set_mode(BreakerMode::ForcedOpen);
     assert_eq!(breaker.state(), BreakerState::Open);
-    assert!(!call(&breaker).await.unwrap_err().may_have_charged());
+    let refused = call(&breaker).await.unwrap_err();
+    assert!(!refused.may_have_charged());
+    let cause = std::error::Error::source(&refused).unwrap().to_string();
+    assert_eq!(cause, "circuit breaker is held open");
     breaker.set_mode(BreakerMode::Disabled);
     assert!(call(&breaker).await.is_ok());
     breaker.set_mode(BreakerMode::Automatic);
