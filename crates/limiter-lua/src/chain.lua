@@ -14,7 +14,8 @@
 --   0x14     limit u32, cost u32, window_us u48
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
 -- State      tag u8: the version (1) in the high half, the form in the low half; then by tag
---   0x11     token bucket with 1 token per period < 2^32 us, full within 2^42 us: seen_us u56, debt u56 in 1/1024 us, period_us u32
+--   0x11     token bucket with 1 token per period < 2^32 us, full within 2^40 us: seen_us u56, debt_us u40, period_us u32
+--   0x17     the same after a rate has changed, full within 2^42 us: seen_us u56, debt u56 in 1/1024 us, period_us u32
 --   0x15     any token bucket: seen_us u56, debt_us u56, debt_part u40 in 1/(1024 units) us, units u32, period_us u48
 --   0x12/3   sliding, suppressing window: seen_us u56, newest_began_us u56, total u56, kept_us u48, then for each sub-bucket, the
 --            oldest in front: came_at_us u56, units u32 (total is the sum of these units, kept_us the longest window of the plans
@@ -47,6 +48,12 @@ local function mul_div(x, y, d)
   return x * whole + quotient, left
 end
 
+-- Returns the state of a token bucket with 1 token per period < 2^32 us: the shorter form, if it holds the debt.
+local function one_token_bucket(seen, debt_us, debt_part, period)
+  if debt_part == 0 and debt_us < 1099511627776 then return write('>BI7I5I4', 0x11, seen, debt_us, period) end
+  return write('>BI7I7I4', 0x17, seen, debt_us * 1024 + debt_part, period)
+end
+
 local states
 if plans == 1 then
   states = {redis.call('HGET', key, ARGV[2])}
@@ -71,6 +78,8 @@ for i = 1, plans do
     form, length = byte(state), #state
     local sound
     if form == 0x11 then
+      sound = length == 17
+    elseif form == 0x17 then
       sound = length == 19
     elseif form == 0x12 or form == 0x13 then
       sound = length >= 39 and length % 11 == 6
@@ -95,18 +104,16 @@ for i = 1, plans do
 
   local admits, after, slot, old_slot = true, nil, -1, -1
 
-  if op == 1 and tag == 0x11 and (not state or (form == 0x11 and state:sub(16) == call:sub(at + 2, at + 5))) then
+  if op == 1 and tag == 0x11 and (not state or (form == 0x11 and state:sub(14) == call:sub(at + 2, at + 5))) then
     -- Twin of limiter_core::math::token_bucket, for what is commonest: as in token_buckets.lua.
     local period, rest, cost
     shadow, period, rest, cost, at = read('>xBI4I5I5', call, at)
     local seen, debt, lacks, covered = now, 0, 0, 0
     if state then
-      local old_seen, old_debt = read('>I7I7', state, 2)
-      old_debt = old_debt / 1024
-      -- The slot of its TTL is that of the whole microseconds.
-      local ends = old_seen + floor(old_debt)
-      covered = ends - ends % 5000000 + 5000000
-      if old_seen + ceil(old_debt) > now then
+      local old_seen, old_debt = read('>I7I5', state, 2)
+      local full_at = old_seen + old_debt
+      covered = full_at - full_at % 5000000 + 5000000
+      if full_at > now then
         if seen < old_seen then seen = old_seen end
         local refilled = seen - old_seen
         debt, lacks = old_debt - refilled, rest + cost - refilled
@@ -116,8 +123,8 @@ for i = 1, plans do
     admits = lacks <= rest
     if admits then
       debt = debt + cost
-      after = write('>BI7I7I4', tag, seen, debt * 1024, period)
-      local full_at = seen + floor(debt)
+      after = one_token_bucket(seen, debt, 0, period)
+      local full_at = seen + debt
       if full_at >= covered then slot = floor(full_at / 5000000) end
     end
 
@@ -135,6 +142,8 @@ for i = 1, plans do
     local old_seen, old_us, old_part, old_units, old_period, covered = nil, nil, 0, 1, nil, 0
     local parts, keeps_rate = 0, false
     if form == 0x11 then
+      old_seen, old_us, old_period = read('>I7I5I4', state, 2)
+    elseif form == 0x17 then
       old_seen, old_us, old_period = read('>I7I7I4', state, 2)
       old_us, old_part = floor(old_us / 1024), old_us % 1024
     elseif form == 0x15 then
@@ -160,8 +169,8 @@ for i = 1, plans do
           if debt_part < 0 then debt_us, debt_part = debt_us - 1, debt_part + old_units * 1024 end
           if debt_us + (debt_part > 0 and 1 or 0) <= passed then
             after = ''
-          elseif form == 0x11 then
-            after = write('>BI7I7I4', form, old_seen, debt_us * 1024 + debt_part, old_period)
+          elseif form ~= 0x15 then
+            after = one_token_bucket(old_seen, debt_us, debt_part, old_period)
           else
             after = write('>BI7I7I5I4I6', form, old_seen, debt_us, debt_part, old_units, old_period)
           end
@@ -195,7 +204,7 @@ for i = 1, plans do
         local refilled = mul_div(seen - old_seen, second_part, period)
         if refilled > parts then refilled = parts end
         parts = parts - refilled + charge + (left + cost_part) / period
-        tag, units, period = form, old_units, old_period
+        tag, units, period = form == 0x15 and 0x15 or 0x11, old_units, old_period
         debt_us, debt_part = mul_div(parts, period, units * 1024)
       else
         debt_us, debt_part = debt_us + cost_us, debt_part + cost_part
@@ -204,7 +213,7 @@ for i = 1, plans do
       -- No sequence of plans comes to this.
       if debt_us >= 4503599627370495 then debt_us, debt_part = 4503599627370495, 0 end
       if tag == 0x11 and debt_us < 4398046511104 then
-        after = write('>BI7I7I4', tag, seen, debt_us * 1024 + debt_part, period)
+        after = one_token_bucket(seen, debt_us, debt_part, period)
       else
         after = write('>BI7I7I5I4I6', 0x15, seen, debt_us, debt_part, units, period)
       end

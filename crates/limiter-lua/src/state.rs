@@ -35,6 +35,7 @@ pub(crate) const SLIDING_WINDOW: u8 = VERSION << 4 | 2;
 pub(crate) const SUPPRESSING_WINDOW: u8 = VERSION << 4 | 3;
 pub(crate) const FIXED_WINDOW: u8 = VERSION << 4 | 4;
 pub(crate) const WIDE_BUCKET: u8 = VERSION << 4 | 5;
+pub(crate) const FRACTIONAL_BUCKET: u8 = VERSION << 4 | 7;
 
 /// Why bytes are no state.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,6 +62,7 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Option<State>, Unreadable>
     let state = match tag {
         Some(0) => return Ok(None),
         Some(COMPACT_BUCKET) => compact_bucket(reader).map(State::TokenBucket),
+        Some(FRACTIONAL_BUCKET) => fractional_bucket(reader).map(State::TokenBucket),
         Some(WIDE_BUCKET) => wide_bucket(reader).map(State::TokenBucket),
         Some(SLIDING_WINDOW) => window_log(reader).map(State::SlidingWindow),
         Some(SUPPRESSING_WINDOW) => window_log(reader).map(State::SuppressingWindow),
@@ -76,6 +78,13 @@ fn timestamp(reader: &mut Reader<'_>) -> Option<Timestamp> {
 }
 
 fn compact_bucket(reader: &mut Reader<'_>) -> Option<BucketState> {
+    let seen = timestamp(reader)?;
+    let full_at_us = seen.as_micros() + reader.number(5)?;
+    let rate = Rate::from_parts(1, reader.number(4)?)?;
+    BucketState::from_parts(seen, full_at_us, 0, rate)
+}
+
+fn fractional_bucket(reader: &mut Reader<'_>) -> Option<BucketState> {
     let seen = timestamp(reader)?;
     let debt = reader.number(7)?;
     let rate = Rate::from_parts(1, reader.number(4)?)?;

@@ -7,7 +7,8 @@
 -- KEYS[1]    hash of the identity, as in chain.lua
 -- ARGV[1]    packed, big-endian, for each plan: period_us u32 (one token), rest_us u40 (capacity - cost tokens), cost_us u40
 -- ARGV[2..]  the field of each plan; then, with a manual clock only, seconds and microseconds in place of TIME
--- State      0x11, seen_us u56, debt u56 in 1/1024 us, period_us u32: full again debt after seen_us
+-- State      0x11, seen_us u56, debt_us u40, period_us u32: full again debt after seen_us; or after a rate has changed, 0x17,
+--            seen_us u56, debt u56 in 1/1024 us, period_us u32
 -- Reply      "<seconds> <microseconds>" of now, '+' or '-' (admitted or not), for each plan the state before this call or one
 --            zero byte; or '?' if a state is of another form: nothing was done, ask chain.lua
 -- TTL        as in chain.lua
@@ -19,6 +20,11 @@ local <<period$, rest$, cost$|, >> = read('><<I4I5I5|>>', ARGV[1])
 local time = seconds and {seconds, micros} or call('TIME')
 local now, told = time[1] * 1000000 + time[2], time[1] .. ' ' .. time[2]
 
+local function pack(seen, debt, period)
+  if debt % 1 == 0 and debt < 1099511627776 then return write('>BI7I5I4', 0x11, seen, debt, period) end
+  return write('>BI7I7I4', 0x17, seen, debt * 1024, period)
+end
+
 -- For each key
 local key = KEYS[1]
 local <<state$|, >> = unpack(call('HMGET', key, <<field$|, >>))
@@ -26,24 +32,30 @@ local old_end, new_end, sign = 0, 0, '+'
 
 <<local seen$, debt$, lacks$ = now, 0, 0
 if state$ then
-  if #state$ ~= 19 then return '?' end
-  local tag, seen, debt, period = read('>BI7I7I4', state$)
-  if tag ~= 0x11 then return '?' end
+  local tag, seen, debt, period = string.byte(state$), nil, nil, nil
+  if tag == 0x11 and #state$ == 17 then
+    seen, debt, period = read('>I7I5I4', state$, 2)
+  elseif tag == 0x17 and #state$ == 19 then
+    seen, debt, period = read('>I7I7I4', state$, 2)
+    debt = debt / 1024
+  else
+    return '?'
+  end
   -- The slot of its TTL is that of the whole microseconds.
-  local ends = seen + math.floor(debt / 1024)
+  local ends = seen + math.floor(debt)
   if ends > old_end then old_end = ends end
-  if seen + math.ceil(debt / 1024) > now then
+  if seen + math.ceil(debt) > now then
     if period ~= period$ then
       -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token.
       -- A charge to a bucket that lacks more than it holds costs no more than was refilled since: the
       -- debt that is written is no longer than this one, or than the bucket takes to fill.
-      local parts = math.ceil(debt / period)
-      debt = parts * period$
-      if parts > 1024000000000 or debt >= 4503599627370496 then return '?' end
+      local parts = math.ceil(debt * 1024 / period)
+      debt = parts * period$ / 1024
+      if parts > 1024000000000 or debt >= 4398046511104 then return '?' end
     end
     if now < seen then seen$ = seen end
     local refilled = seen$ - seen
-    debt$, lacks$ = debt / 1024 - refilled, rest$ + cost$ - refilled
+    debt$, lacks$ = debt - refilled, rest$ + cost$ - refilled
     if debt$ < 0 then debt$ = 0 end
     if debt$ < lacks$ then lacks$ = debt$ end
   end
@@ -60,7 +72,7 @@ if sign == '+' then
     wait_ms = (new_end - new_end % 5000000 - now + now % 1000) / 1000 + (seconds and 3606000 or 6000)
     ttl = call('PTTL', key)
   end
-  call('HSET', key, <<field$, write('>BI7I7I4', 0x11, seen$, debt$ * 1024, period$)|, >>)
+  call('HSET', key, <<field$, pack(seen$, debt$, period$)|, >>)
   if ttl and ttl < wait_ms then
     local set = redis.pcall('PEXPIRE', key, wait_ms)
     if type(set) == 'table' then

@@ -40,10 +40,10 @@ fn token_buckets_of_version_1() {
         0,
         Rate::from_parts(1, 1_000_000).unwrap(),
     );
-    let read_compact = read("11 06651728988000 00035a4e900000 000f4240");
+    let read_compact = read("11 06651728988000 00d693a400 000f4240");
     assert_eq!(read_compact, State::TokenBucket(compact.unwrap()));
     let part = BucketState::from_parts(at(0), NOON + 3, 1_023, Rate::from_parts(1, 7).unwrap());
-    let read_part = read("11 06651728988000 00000000000fff 00000007");
+    let read_part = read("17 06651728988000 00000000000fff 00000007");
     assert_eq!(read_part, State::TokenBucket(part.unwrap()));
     let rate = Rate::from_parts(3, 7_000_000).unwrap();
     let wide = BucketState::from_parts(at(0), NOON + 1_000_000, 2 * 1_024, rate);

@@ -84,7 +84,7 @@ async fn what_ends_in_a_later_slot_is_covered(client: Client) {
         let (user, now_us) = (key(name), now_us(&server));
         let slot_ends_us = (now_us / SLOT_US + 5) * SLOT_US;
         let debt = (slot_ends_us - 1 - now_us) * 1024 + 512;
-        let mut state = vec![0x11];
+        let mut state = vec![0x17];
         state.extend_from_slice(&now_us.to_be_bytes()[1..]);
         state.extend_from_slice(&debt.to_be_bytes()[1..]);
         state.extend_from_slice(&TOKEN_US.to_be_bytes()[4..]);
