@@ -1,13 +1,11 @@
 //! Servers that are not there, or do not answer.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use limiter_core::Plan;
 use limiter_store_tests::{
-    BlackHole, DEADLINE, PATIENT, Stage, Store, bucket, faults_on_clients_and_servers, key, layout,
-    recovers, spend, spent,
+    BlackHole, DEADLINE, Load, PATIENT, Stage, Store, bucket, calls_that_fail_let_others_get_on,
+    faults_on_clients_and_servers, key, layout, recovers, spend, spent, used_up,
 };
 use limiter_testkit::proxy::{Direction, Toxic};
 use tokio::time::{sleep, timeout};
@@ -44,43 +42,11 @@ async fn server_absent_at_start(stage: &Stage) {
     assert_eq!(spent(&store, &key("ann"), &gold).await, 0);
 }
 
-/// Others on the one thread of a runtime, beside a task that calls and calls and never waits by itself.
 async fn calls_that_fail_at_once_let_others_get_on(stage: &Stage) {
-    const CALLS: u32 = 10_000;
     let (server, proxy) = stage.proxied().await;
     proxy.refuse_connections().await;
-    let (client, address) = (stage.client, server.url_at(proxy.addr()));
-    let called = tokio::task::spawn_blocking(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let turns = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&turns);
-        runtime.spawn(async move {
-            loop {
-                counted.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-            }
-        });
-        let store = client.store(&address, &layout(), PATIENT);
-        let mut longest = 0;
-        runtime.block_on(async {
-            let (ann, gold, mut seen, mut since) = (key("ann"), bucket(10), 0, 0);
-            let began = Instant::now();
-            for _ in 0..CALLS {
-                spend(&store, &ann, &gold).await.expect_err("no server");
-                assert!(began.elapsed() < 4 * PATIENT, "calls wait for the server");
-                let now = turns.load(Ordering::Relaxed);
-                since = if now == seen { since + 1 } else { 0 };
-                seen = now;
-                longest = longest.max(since);
-            }
-        });
-        longest
-    });
-    let longest: u32 = called.await.expect("no panic");
-    assert!(longest < 500, "{longest} calls before others had a turn");
+    let address = server.url_at(proxy.addr());
+    calls_that_fail_let_others_get_on(stage.client, &address).await;
 }
 
 /// Each life of the server is used up before it is killed. So exactly the limit is charged in each, and what was admitted is that,
@@ -88,32 +54,13 @@ async fn calls_that_fail_at_once_let_others_get_on(stage: &Stage) {
 async fn killed_and_restarted_empty_under_load(stage: &Stage) {
     const LIMIT: u32 = 1000;
     let server = stage.server();
-    let (layout, gold) = (layout(), bucket(LIMIT));
+    let (layout, gold, ann) = (layout(), bucket(LIMIT), key("ann"));
     let store = stage.client.store(&server.url(), &layout, DEADLINE);
     recovers(&store, &gold, PATIENT).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let (admitted, unsure) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let load: Vec<_> = (0..16)
-        .map(|_| {
-            let (store, gold, stop) = (store.clone(), gold.clone(), stop.clone());
-            let (admitted, unsure) = (admitted.clone(), unsure.clone());
-            tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    match spend(&store, &key("ann"), &gold).await {
-                        Ok(said) if said.admitted => admitted.fetch_add(1, Ordering::Relaxed),
-                        Err(error) if error.may_have_charged() => {
-                            unsure.fetch_add(1, Ordering::Relaxed)
-                        }
-                        _ => 0,
-                    };
-                    sleep(Duration::from_micros(200)).await;
-                }
-            })
-        })
-        .collect();
+    let load = Load::begin(&store, &ann, &gold);
     let losses = 3;
     for _ in 0..losses {
-        used_up(&store, &gold).await;
+        used_up(&store, &ann, &gold).await;
         let server = server.clone();
         tokio::task::spawn_blocking(move || {
             server.kill();
@@ -123,28 +70,14 @@ async fn killed_and_restarted_empty_under_load(stage: &Stage) {
         .expect("no panic");
         recovers(&store, &gold, RECOVERY).await;
     }
-    used_up(&store, &gold).await;
-    stop.store(true, Ordering::Relaxed);
-    for task in load {
-        task.await.expect("every call in time");
-    }
-    let admitted = admitted.load(Ordering::Relaxed);
-    let unsure = unsure.load(Ordering::Relaxed);
+    used_up(&store, &ann, &gold).await;
+    let (admitted, unsure) = load.end().await;
     let charged = LIMIT * (1 + losses);
     assert!(admitted <= charged, "{admitted} admitted");
     assert!(
         admitted + unsure >= charged,
         "{admitted} admitted, {unsure} unsure"
     );
-}
-
-/// Waits until nothing is left.
-async fn used_up(store: &Store, gold: &Plan) {
-    let began = Instant::now();
-    while spent(store, &key("ann"), gold).await < gold.limit().units() {
-        assert!(began.elapsed() < 4 * PATIENT, "not used up");
-        sleep(Duration::from_millis(5)).await;
-    }
 }
 
 async fn stopped_for_seconds(stage: &Stage) {
