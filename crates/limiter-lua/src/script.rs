@@ -232,7 +232,7 @@ mod tests {
             let text = Script::for_token_buckets(plans).map_or("", Script::text);
             let code = text.split_once("\n\n").map_or("", |(_, code)| code);
             assert!(!code.contains("<<") && !code.contains(">>") && !code.contains('$'));
-            assert_eq!(code.matches("return '?'").count(), 2 * plans, "{text}");
+            assert_eq!(code.matches("return '?' end").count(), 3 * plans, "{text}");
             assert_eq!(code.contains("HMGET"), plans > 1, "{text}");
         }
         assert_eq!(Script::for_token_buckets(4), None);

@@ -20,11 +20,6 @@ local <<period$, rest$, cost$|, >> = read('><<I4I5I5|>>', ARGV[1])
 local time = seconds and {seconds, micros} or call('TIME')
 local now, told = time[1] * 1000000 + time[2], time[1] .. ' ' .. time[2]
 
-local function pack(seen, debt, period)
-  if debt % 1 == 0 and debt < 1099511627776 then return write('>BI7I5I4', 0x11, seen, debt, period) end
-  return write('>BI7I7I4', 0x17, seen, debt * 1024, period)
-end
-
 -- For each key
 local key = KEYS[1]
 local <<state$|, >> = unpack(call('HMGET', key, <<field$|, >>))
@@ -32,19 +27,18 @@ local old_end, new_end, sign = 0, 0, '+'
 
 <<local seen$, debt$, lacks$ = now, 0, 0
 if state$ then
-  local tag, seen, debt, period = string.byte(state$), nil, nil, nil
-  if tag == 0x11 and #state$ == 17 then
-    seen, debt, period = read('>I7I5I4', state$, 2)
-  elseif tag == 0x17 and #state$ == 19 then
-    seen, debt, period = read('>I7I7I4', state$, 2)
-    debt = debt / 1024
-  else
-    return '?'
+  local length = #state$
+  if length ~= 17 and length ~= 19 then return '?' end
+  local tag, seen, debt, period = read('>BI7I5I4', state$)
+  if length == 19 then
+    tag, seen, debt, period = read('>BI7I7I4', state$)
+    tag, debt = tag - 6, debt / 1024
   end
+  if tag ~= 0x11 then return '?' end
   -- The slot of its TTL is that of the whole microseconds.
-  local ends = seen + math.floor(debt)
+  local ends = seen + (debt - debt % 1)
   if ends > old_end then old_end = ends end
-  if seen + math.ceil(debt) > now then
+  if debt > now - seen then
     if period ~= period$ then
       -- The plan got another rate: what was missing at the last charge, rounded up to 1/1024 of a token.
       -- A charge to a bucket that lacks more than it holds costs no more than was refilled since: the
@@ -62,7 +56,8 @@ if state$ then
 end
 if lacks$ > rest$ then sign = '-' end
 debt$ = debt$ + cost$
-if seen$ + math.floor(debt$) > new_end then new_end = seen$ + math.floor(debt$) end
+local part$ = debt$ % 1
+if seen$ + (debt$ - part$) > new_end then new_end = seen$ + (debt$ - part$) end
 |
 >>
 if sign == '+' then
@@ -72,7 +67,8 @@ if sign == '+' then
     wait_ms = (new_end - new_end % 5000000 - now + now % 1000) / 1000 + (seconds and 3606000 or 6000)
     ttl = call('PTTL', key)
   end
-  call('HSET', key, <<field$, pack(seen$, debt$, period$)|, >>)
+  call('HSET', key, <<field$, part$ == 0 and debt$ < 1099511627776
+    and write('>BI7I5I4', 0x11, seen$, debt$, period$) or write('>BI7I7I4', 0x17, seen$, debt$ * 1024, period$)|, >>)
   if ttl and ttl < wait_ms then
     local set = redis.pcall('PEXPIRE', key, wait_ms)
     if type(set) == 'table' then
