@@ -168,9 +168,10 @@ impl RateLimitLayerBuilder {
 
     /// Answers requests that are turned away with what `answer` makes of them.
     ///
-    /// A 401 without `WWW-Authenticate` gets the layer's if there was no key, else `Bearer`. `Retry-After`, the `RateLimit` fields and
-    /// `Cache-Control: no-store` are added to it; a longer `Retry-After` and another
-    /// `Cache-Control` stay. gRPC requests are answered as gRPC in any case.
+    /// A 401 without `WWW-Authenticate` gets the layer's if there was no key, else `Bearer`.
+    /// `Retry-After`, the `RateLimit` fields and `Cache-Control: no-store` are added to it; a
+    /// longer `Retry-After` and another `Cache-Control` stay. gRPC requests are answered as gRPC in
+    /// any case.
     pub fn on_rejection(
         mut self,
         answer: impl Fn(&Rejection) -> Response<Bytes> + Send + Sync + 'static,

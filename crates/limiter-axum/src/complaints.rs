@@ -4,8 +4,8 @@ use limiter_core::LogThrottle;
 
 use crate::{Rejection, RejectionReason};
 
-/// Tells the operator of a layer that is set up wrongly: each mistake at most once a minute, lest callers flood the log. A store that is
-/// set up wrongly is told by the limiter.
+/// Tells the operator of a layer that is set up wrongly: each mistake at most once a minute, lest
+/// callers flood the log. A store that is set up wrongly is told by the limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints(LogThrottle);
 

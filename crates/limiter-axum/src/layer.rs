@@ -88,8 +88,9 @@ impl RateLimitLayer {
         })
     }
 
-    /// Asks the limiter, and it the store, for each limit of this layer, as [`limiter_core::verify`] does: finds unknown plans, costs
-    /// that a plan can never admit, and a store that is set up wrongly, when the service starts and not at the first request. A store
+    /// Asks the limiter, and it the store, for each limit of this layer, as
+    /// [`limiter_core::verify`] does: finds unknown plans, costs that a plan can never admit, and a
+    /// store that is set up wrongly, when the service starts and not at the first request. A store
     /// that is away is no mistake of the layer; the limiter logs that.
     ///
     /// The limits are those of the layer, of its table of routes, and of all layers and services

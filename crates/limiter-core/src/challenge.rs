@@ -41,7 +41,8 @@ impl Challenge {
         })
     }
 
-    /// Asks for a bearer token, as RFC 6750 names it. That one wants a `realm` beside it, which the user knows.
+    /// Asks for a bearer token, as RFC 6750 names it. That one wants a `realm` beside it, which the
+    /// user knows.
     #[must_use]
     pub fn bearer() -> Self {
         Self {

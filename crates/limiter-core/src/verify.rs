@@ -2,19 +2,24 @@
 
 use crate::{CheckError, Cost, Key, PlanName, RateLimiter, StoreError};
 
-/// How often a store is asked that gives no answer: a connection may take longer to be made than one call may take.
+/// How often a store is asked that gives no answer: a connection may take longer to be made than
+/// one call may take.
 pub(crate) const TRIES: u32 = 10;
 
-/// Asks `limiter`, and it the store, for `cost` under `plans` in the name of nobody, and takes it back: finds an unknown plan, a cost
-/// that a plan can never admit, and a store that is set up wrongly, when a service starts and not at its first request.
+/// Asks `limiter`, and it the store, for `cost` under `plans` in the name of nobody, and takes it
+/// back: finds an unknown plan, a cost that a plan can never admit, and a store that is set up
+/// wrongly, when a service starts and not at its first request.
 ///
-/// All that a request needs is tried, also the right to write. So the observer sees a decision, and the store has a key for a moment,
-/// which no caller's can be. A store that gives no answer is asked up to ten times, which is half a second with the usual deadline;
-/// that it is away is no mistake of the set-up, and the limiter logs it. What a limiter was told to tolerate may stay hidden here, too.
+/// All that a request needs is tried, also the right to write. So the observer sees a decision, and
+/// the store has a key for a moment, which no caller's can be. A store that gives no answer is
+/// asked up to ten times, which is half a second with the usual deadline; that it is away is no
+/// mistake of the set-up, and the limiter logs it. What a limiter was told to tolerate may stay
+/// hidden here, too.
 ///
 /// # Errors
-/// [`CheckError`] for a call that can never be answered; [`CheckError::Store`], with the cause, for a store that does not know the
-/// password, grants too little or holds what this version does not understand.
+/// [`CheckError`] for a call that can never be answered; [`CheckError::Store`], with the cause, for
+/// a store that does not know the password, grants too little or holds what this version does not
+/// understand.
 ///
 /// # Cancel safety
 /// A dropped call may leave what nobody has spent, until it expires.

@@ -121,7 +121,8 @@ impl Fault {
     }
 }
 
-/// Takes out of what a server said the arguments of the command that it does not know: one of them is the name of a key.
+/// Takes out of what a server said the arguments of the command that it does not know: one of them
+/// is the name of a key.
 fn without_arguments(cause: Cause) -> Cause {
     let said = cause.to_string();
     match said.split_once(", with args beginning with") {

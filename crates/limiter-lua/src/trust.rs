@@ -52,7 +52,8 @@ impl Trust {
 struct ReadOnce {
     read: Read,
     known: OnceCell<Arc<ClientConfig>>,
-    /// The same. It outlives a caller that has given up before it was read, and whoever reads at the same time waits for it.
+    /// The same. It outlives a caller that has given up before it was read, and whoever reads at
+    /// the same time waits for it.
     kept: Mutex<Option<Arc<ClientConfig>>>,
 }
 

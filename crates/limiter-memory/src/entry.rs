@@ -36,7 +36,8 @@ impl Entry {
     pub(crate) const FREE_MASK: u64 =
         !((1 << (ORIGIN_BITS + PART_BITS_IN_ALL - 2 * PART_BITS)) - 1);
 
-    /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit, as may be after its plan has changed.
+    /// Keeps the numbers of `state`, which is of `origin`; `None` if they do not fit, as may be
+    /// after its plan has changed.
     pub(crate) fn of_state(state: &State, origin: OriginId) -> Option<Self> {
         match state {
             State::TokenBucket(state) => Self::of_bucket(state, origin),

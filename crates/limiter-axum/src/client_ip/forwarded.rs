@@ -21,7 +21,8 @@ pub(super) fn elements_from_the_right(line: &[u8]) -> impl Iterator<Item = &[u8]
     })
 }
 
-/// Reads the address that the one `for` of an element names. What stands in other pairs need not be text.
+/// Reads the address that the one `for` of an element names. What stands in other pairs need not be
+/// text.
 pub(super) fn client_of(element: &[u8]) -> Option<IpAddr> {
     let mut client = None;
     let mut rest = Some(element);
@@ -69,7 +70,8 @@ fn last_outside_quotes(text: &[u8], wanted: u8) -> Option<usize> {
     None
 }
 
-/// Returns whether what comes after `before` is escaped: a proxy writes what a client sent between quotes so.
+/// Returns whether what comes after `before` is escaped: a proxy writes what a client sent between
+/// quotes so.
 fn is_escaped(before: &[u8]) -> bool {
     let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
     backslashes.count() % 2 == 1
@@ -133,7 +135,8 @@ mod tests {
         assert_eq!(client_of(b"for=caf\xe9;host=a"), None);
     }
 
-    /// A proxy that tells the host as the client sent it, and quotes it as RFC 9110, section 5.6.4 says.
+    /// A proxy that tells the host as the client sent it, and quotes it as RFC 9110, section 5.6.4
+    /// says.
     fn told_by_a_proxy(host: &[u8]) -> Vec<u8> {
         let mut line = b"for=203.0.113.9;host=\"".to_vec();
         for byte in host {

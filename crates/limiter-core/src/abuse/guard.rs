@@ -119,12 +119,13 @@ impl AbuseGuard {
         }
     }
 
-    /// Asks the limiter, and it the store, for the attempts of nobody, and records one that is forgotten again: finds a store that is
-    /// set up wrongly when the service starts, and not at the first attempt.
+    /// Asks the limiter, and it the store, for the attempts of nobody, and records one that is
+    /// forgotten again: finds a store that is set up wrongly when the service starts, and not at
+    /// the first attempt.
     ///
-    /// The attempt is under a policy of its own, `limiter.verify`, in shadow, which the observer sees. A store that gives no answer is
-    /// asked up to ten times, which is half a second with the usual deadline; that it is away is not what is looked for, and the
-    /// limiter logs it.
+    /// The attempt is under a policy of its own, `limiter.verify`, in shadow, which the observer
+    /// sees. A store that gives no answer is asked up to ten times, which is half a second with the
+    /// usual deadline; that it is away is not what is looked for, and the limiter logs it.
     ///
     /// # Errors
     /// [`StoreError::Misconfigured`] if the store does not know the password, grants too little or holds what this version does not
@@ -178,7 +179,8 @@ impl AbuseGuard {
     }
 }
 
-/// The policy of an attempt that only shows that attempts can be recorded. Nobody reaches its threshold.
+/// The policy of an attempt that only shows that attempts can be recorded. Nobody reaches its
+/// threshold.
 fn trial() -> Result<AbusePolicy, InvalidAbusePolicy> {
     let policy =
         AbusePolicy::builder("limiter.verify").tier(Tier::new("trial", 10_000, seconds(1)));

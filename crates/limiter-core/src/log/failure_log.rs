@@ -121,7 +121,8 @@ impl FailureLog {
     fn settle(&self) {
         let now = self.throttle.now();
         let Some(ended) = self.ended(now) else { return };
-        // Whoever writes the line has nobody wait, and may meet a failure of this very store: no lock is held.
+        // Whoever writes the line has nobody wait, and may meet a failure of this very store: no
+        // lock is held.
         let logged = self.throttle.info("answers again", || {
             let (time, failures) = (ended.last.since(ended.began), ended.failures);
             format!("store answers again, after {failures} failures in {time:.1?}")
@@ -135,7 +136,8 @@ impl FailureLog {
 
     /// Returns the time in which the store failed, if it is over.
     fn ended(&self, now: Timestamp) -> Option<Spell> {
-        // Who answers many callers at once has them not wait for each other here: one of the next ones looks.
+        // Who answers many callers at once has them not wait for each other here: one of the next
+        // ones looks.
         let spell = (*self.spell.try_lock().ok()?)?;
         (now.since(spell.last) >= SETTLED).then_some(spell)
     }

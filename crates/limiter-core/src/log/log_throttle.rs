@@ -33,8 +33,8 @@ struct Cause {
     unlogged: u64,
 }
 
-/// The most causes that are told apart within a minute: what comes up beyond them counts as one cause, so that nobody who can make
-/// causes up floods the log.
+/// The most causes that are told apart within a minute: what comes up beyond them counts as one
+/// cause, so that nobody who can make causes up floods the log.
 const MAX_CAUSES: usize = 32;
 const OTHERS: &str = "others";
 
@@ -105,7 +105,8 @@ impl LogThrottle {
     }
 }
 
-/// Returns the name that a cause is known by. Where there is no room for another one, those go that were logged long ago.
+/// Returns the name that a cause is known by. Where there is no room for another one, those go that
+/// were logged long ago.
 fn name_of<'a>(causes: &mut Vec<Cause>, name: &'a str, now: Timestamp) -> &'a str {
     if causes.len() < MAX_CAUSES || causes.iter().any(|cause| cause.name == name) {
         return name;

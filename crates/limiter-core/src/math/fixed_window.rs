@@ -1,4 +1,5 @@
-//! The fixed window: a count, and when it ends; a few of them while plans with other windows take turns.
+//! The fixed window: a count, and when it ends; a few of them while plans with other windows take
+//! turns.
 
 use smallvec::SmallVec;
 
@@ -6,8 +7,9 @@ use super::ChargePart;
 use crate::limit::FixedRule;
 use crate::{Cost, Timestamp};
 
-/// What a fixed window remembers: one window, unless the plan has changed to a shorter one while it ran. Then the longer one goes on
-/// counting beside those that follow, for another release may still run with it.
+/// What a fixed window remembers: one window, unless the plan has changed to a shorter one while it
+/// ran. Then the longer one goes on counting beside those that follow, for another release may
+/// still run with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedState {
     /// The oldest in front, never empty.
@@ -19,15 +21,16 @@ pub struct FixedState {
 pub struct CountedWindow {
     /// When its first unit was spent.
     pub began: Timestamp,
-    /// The microsecond since the epoch at which it ends by the longest of the plans that found it running.
+    /// The microsecond since the epoch at which it ends by the longest of the plans that found it
+    /// running.
     pub ends_at_us: u64,
     /// The units spent in it.
     pub used: u32,
 }
 
 impl FixedState {
-    /// The most windows that are kept: one for each plan with a window of its own that is in use beside others. If one more is
-    /// needed, the one that ends first is forgotten.
+    /// The most windows that are kept: one for each plan with a window of its own that is in use
+    /// beside others. If one more is needed, the one that ends first is forgotten.
     pub const MOST_WINDOWS: usize = 4;
     /// The most units that are counted. More than any limit, and stores have a bit to spare.
     pub const MOST_USED: u32 = u32::MAX >> 1;
@@ -67,8 +70,8 @@ impl FixedState {
         ends.max().unwrap_or(0)
     }
 
-    /// Returns the windows after `part` was given back to those that counted it, or `None` if nothing is left in any. A charge
-    /// from before the windows that run for this plan is past.
+    /// Returns the windows after `part` was given back to those that counted it, or `None` if
+    /// nothing is left in any. A charge from before the windows that run for this plan is past.
     pub(super) fn refund(
         mut self,
         rule: &FixedRule,
@@ -93,8 +96,8 @@ impl FixedRule {
         cost.get() <= self.remaining(state, now)
     }
 
-    /// Returns the first moment, not before `now`, at which `cost` fits if nobody spends: when the last of the windows has ended
-    /// in which it does not.
+    /// Returns the first moment, not before `now`, at which `cost` fits if nobody spends: when the
+    /// last of the windows has ended in which it does not.
     pub(crate) fn admits_at_us(
         &self,
         state: Option<&FixedState>,
@@ -113,7 +116,8 @@ impl FixedRule {
         ends.max().unwrap_or(0)
     }
 
-    /// Returns the windows after `cost` was spent in all of them, and in a new one if none runs for this plan.
+    /// Returns the windows after `cost` was spent in all of them, and in a new one if none runs for
+    /// this plan.
     ///
     /// A window that was begun under a longer plan is remembered for as long as that plan says: another release may still
     /// run with it.
@@ -166,7 +170,8 @@ impl FixedRule {
         now.as_micros() < self.end_of(window)
     }
 
-    /// Returns when a window ends: as long after it began as this plan says, or when it does by the plans that left it.
+    /// Returns when a window ends: as long after it began as this plan says, or when it does by the
+    /// plans that left it.
     fn end_of(&self, window: &CountedWindow) -> u64 {
         let end_us = window.began.as_micros() + self.window_us();
         end_us.min(window.ends_at_us)

@@ -22,10 +22,12 @@ pub struct BucketState {
 
 /// The parts of a token that a debt is rounded up to as a plan gets another rate.
 const PARTS: u64 = 1_024;
-/// The most that a debt is written as: what refills in 142 years, the longest that any bucket takes to fill.
+/// The most that a debt is written as: what refills in 142 years, the longest that any bucket takes
+/// to fill.
 ///
-/// No sequence of plans comes to it. A debt that would take longer at the rate of now stays at the rate that it had, and no
-/// charge lengthens one that is more than its bucket holds: what is charged then was refilled since the last charge.
+/// No sequence of plans comes to it. A debt that would take longer at the rate of now stays at the
+/// rate that it had, and no charge lengthens one that is more than its bucket holds: what is
+/// charged then was refilled since the last charge.
 const MAX_DEBT_US: u64 = (1 << 52) - 1;
 
 impl BucketState {
@@ -68,7 +70,8 @@ impl BucketState {
         self.full_at_part
     }
 
-    /// Returns the rate that the bucket was last spent from at; or an earlier one, if it would take too long to be full at that.
+    /// Returns the rate that the bucket was last spent from at; or an earlier one, if it would take
+    /// too long to be full at that.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
@@ -143,9 +146,9 @@ impl BucketRule {
 
     /// Returns the bucket after `cost` was spent from it.
     ///
-    /// All that was missing is written on, though it may be more than this bucket holds: another release may still run with
-    /// the plan that it was charged under. What would take too long to refill at the rate of this plan keeps the rate that it
-    /// had.
+    /// All that was missing is written on, though it may be more than this bucket holds: another
+    /// release may still run with the plan that it was charged under. What would take too long to
+    /// refill at the rate of this plan keeps the rate that it had.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -167,8 +170,8 @@ impl BucketRule {
         full_after(seen, debt.min(max_debt(rate)), rate)
     }
 
-    /// Returns the bucket after `cost` was spent from it, at the rate of the state that was there: in whole parts of a token,
-    /// which are whole ticks of any rate.
+    /// Returns the bucket after `cost` was spent from it, at the rate of the state that was there:
+    /// in whole parts of a token, which are whole ticks of any rate.
     #[cold]
     fn spend_at_the_rate_of(
         &self,
@@ -234,7 +237,8 @@ impl BucketRule {
     }
 }
 
-/// Returns what was missing at the last charge in parts of a token, rounded up: at most what the largest bucket holds.
+/// Returns what was missing at the last charge in parts of a token, rounded up: at most what the
+/// largest bucket holds.
 #[inline]
 fn parts_missing(state: &BucketState) -> u128 {
     let parts = state.debt().div_ceil(state.rate.period_us().into());

@@ -65,8 +65,9 @@ pub trait RateLimiterRepository: Send + Sync {
     ///   passed since the charge.
     /// - A fixed window gets them back only while it is the window that was charged.
     ///
-    /// Nothing that others spent is ever freed, with one exception: what was spent after the state of the charge was gone or was read
-    /// anew, because of a [`reset`](Self::reset), a plan that changed, or a store that lost it. At most as much as was charged is freed.
+    /// Nothing that others spent is ever freed, with one exception: what was spent after the state
+    /// of the charge was gone or was read anew, because of a [`reset`](Self::reset), a plan that
+    /// changed, or a store that lost it. At most as much as was charged is freed.
     ///
     /// # Errors
     /// [`StoreError`] if the store gave no verdict; it says whether the units may have been given back.

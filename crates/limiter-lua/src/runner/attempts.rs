@@ -31,8 +31,8 @@ impl<E> Default for Attempts<E> {
 }
 
 impl<E: Clone> Attempts<E> {
-    /// Returns what tells that the attempt under way is over, or has something to tell before that. If there is none, `begin` begins
-    /// one; what it is given tells so when it is used or dropped.
+    /// Returns what tells that the attempt under way is over, or has something to tell before that.
+    /// If there is none, `begin` begins one; what it is given tells so when it is used or dropped.
     ///
     /// # Errors
     /// What went wrong last, if anything did, when it is too early for another attempt.

@@ -38,8 +38,8 @@ struct Shared<D: Driver> {
 
 /// How long a node has to tell about the slots before the next one is asked as well.
 const HEAD_START: Duration = Duration::from_millis(50);
-/// The least time between two rounds in which seeds are asked although other nodes are known. A seed may be one of those by another
-/// name, and would be connected to twice as often as it should.
+/// The least time between two rounds in which seeds are asked although other nodes are known. A
+/// seed may be one of those by another name, and would be connected to twice as often as it should.
 const SEEDS_AGAIN: Duration = Duration::from_secs(10);
 
 impl<D: Driver> Cluster<D> {
@@ -128,8 +128,8 @@ impl<D: Driver> Cluster<D> {
         self.renew();
     }
 
-    /// Returns where a node is reached that another has named. If it has no name, it is the one member with its port; `None` if
-    /// there is no such member, or more than one.
+    /// Returns where a node is reached that another has named. If it has no name, it is the one
+    /// member with its port; `None` if there is no such member, or more than one.
     pub(super) fn find(&self, node: Node) -> Option<Node> {
         let reached_at = |node| self.0.settings.address_map.reached_at(node);
         if !node.is_nameless() {
@@ -268,7 +268,8 @@ impl<D: Driver> Shared<D> {
         member.pool.pick().clone()
     }
 
-    /// Returns whom to ask for the slots, in this order: the members that are connected, the others, and now and then the seeds.
+    /// Returns whom to ask for the slots, in this order: the members that are connected, the
+    /// others, and now and then the seeds.
     fn members_to_ask(&self) -> Vec<Member<D>> {
         let (mut members, seeds_again_at) = {
             let state = self.read();
@@ -286,7 +287,8 @@ impl<D: Driver> Shared<D> {
         members
     }
 
-    /// Notes that a member is asked for the slots: a seed is not asked again soon if some other node is known.
+    /// Notes that a member is asked for the slots: a seed is not asked again soon if some other
+    /// node is known.
     fn note_asked(&self, member: &Member<D>) {
         let mut state = self.write();
         if !state.members.is_empty() && state.position(&member.node).is_none() {
@@ -294,8 +296,8 @@ impl<D: Driver> Shared<D> {
         }
     }
 
-    /// Asks for the slots. What a node says that does not know of all of them is taken only if no other says more in a while: it may
-    /// know nothing of the rest of the cluster.
+    /// Asks for the slots. What a node says that does not know of all of them is taken only if no
+    /// other says more in a while: it may know nothing of the rest of the cluster.
     async fn ask_members(&self, failures: &Failures<D>) -> Result<Slots, NotConnected<D::Error>> {
         let in_part = InPart::default();
         let asked = self.members_to_ask().into_iter().map(async |member| {

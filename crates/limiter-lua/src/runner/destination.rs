@@ -78,7 +78,8 @@ impl<D: Driver> Destination<D> {
         }
     }
 
-    /// Connects, in the time that there is for it, to a server that answers. `failures` is told what goes wrong meanwhile.
+    /// Connects, in the time that there is for it, to a server that answers. `failures` is told
+    /// what goes wrong meanwhile.
     pub(super) async fn connect(
         &self,
         failures: &Failures<D>,

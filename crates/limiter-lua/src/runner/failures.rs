@@ -9,10 +9,11 @@ use tokio::time::timeout;
 use super::Driver;
 use super::destination::NotConnected;
 
-/// What went wrong so far with servers that are tried side by side, while others among them say nothing.
+/// What went wrong so far with servers that are tried side by side, while others among them say
+/// nothing.
 ///
-/// The last failure counts. One that a person has to mend counts more than others, and what a server says more than what a sentinel
-/// says.
+/// The last failure counts. One that a person has to mend counts more than others, and what a
+/// server says more than what a sentinel says.
 #[derive(Debug)]
 pub(super) struct Failures<D: Driver>(Mutex<Seen<D>>);
 
@@ -22,7 +23,8 @@ struct Seen<D: Driver> {
     of_sentinels: Option<NotConnected<D::Error>>,
 }
 
-/// So long, others may make good what is misconfigured at one server. Then it is told, though they have not said anything yet.
+/// So long, others may make good what is misconfigured at one server. Then it is told, though they
+/// have not said anything yet.
 const MOMENT: Duration = Duration::from_millis(100);
 
 impl<D: Driver> Default for Failures<D> {
@@ -50,7 +52,8 @@ impl<D: Driver> Failures<D> {
         told.cloned()
     }
 
-    /// Waits for an attempt whose failures these are; if it takes longer, tells early what is misconfigured.
+    /// Waits for an attempt whose failures these are; if it takes longer, tells early what is
+    /// misconfigured.
     pub(super) async fn of<T>(
         &self,
         attempt: impl Future<Output = T>,

@@ -155,7 +155,8 @@ impl<D: Driver> Link<D> {
     /// # Cancel safety
     /// Connecting goes on if the caller gives up.
     pub(super) async fn live(&self) -> Result<Live<D>, StoreError> {
-        // What a person has to mend is told until an attempt has succeeded, not only between attempts: one may take long.
+        // What a person has to mend is told until an attempt has succeeded, not only between
+        // attempts: one may take long.
         let is_told_at_once = NotConnected::is_misconfigured::<D>;
         let connected = self.connected_unless(is_told_at_once).await;
         connected.map_err(NotConnected::into_error::<D>)
@@ -296,8 +297,8 @@ impl<D: Driver> Link<D> {
         self.give_up(generation, NotConnected::Said(SILENT));
     }
 
-    /// Gives a connection up that stays silent, though no other call may follow: callers may be impatient. One that is merely slower
-    /// than they are is kept.
+    /// Gives a connection up that stays silent, though no other call may follow: callers may be
+    /// impatient. One that is merely slower than they are is kept.
     fn ask_for_a_sign_of_life(&self, generation: u64, silent_since_us: u64) {
         let is_this = |live: &Live<D>| live.generation == generation;
         let live = self.live_now().filter(is_this);
@@ -356,8 +357,9 @@ impl<D: Driver> Connecting<'_, D> {
         self.end(connected);
     }
 
-    /// Connects; begins anew beside an attempt that stays silent. Its first packet may have been lost, which the kernel does not
-    /// repeat for a second, and the host may be back long before. Any other failure ends all of them.
+    /// Connects; begins anew beside an attempt that stays silent. Its first packet may have been
+    /// lost, which the kernel does not repeat for a second, and the host may be back long before.
+    /// Any other failure ends all of them.
     async fn connect(
         &self,
         destination: &Destination<D>,

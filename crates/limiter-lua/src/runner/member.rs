@@ -18,7 +18,8 @@ impl<D: Driver> Member<D> {
     pub(super) fn new(driver: &Arc<D>, node: &Node, settings: &Settings) -> Self {
         let destination =
             Destination::node(Arc::clone(driver), node.clone(), settings.connect_timeout);
-        // The keys of a call are in one slot: several calls are written together, but each remains its own.
+        // The keys of a call are in one slot: several calls are written together, but each remains
+        // its own.
         let keeps_apart = true;
         let pool = Pool::new(&Arc::new(destination), settings.connections, keeps_apart);
         Self {

@@ -12,15 +12,17 @@ use super::Node;
 
 /// The addresses of names, as the system's own resolver tells them.
 ///
-/// That blocks a thread, for long if nobody answers it, and goes on when nobody waits any longer. So each name has one look-up under
-/// way at a time, the result of which goes to all who wait for it; and one that hangs keeps nobody from another name.
+/// That blocks a thread, for long if nobody answers it, and goes on when nobody waits any longer.
+/// So each name has one look-up under way at a time, the result of which goes to all who wait for
+/// it; and one that hangs keeps nobody from another name.
 #[derive(Clone, Debug)]
 pub(super) struct Resolver(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     look_up: LookUp,
-    /// By name, what the look-up under way will tell. There are no more than the names that users and servers give their hosts.
+    /// By name, what the look-up under way will tell. There are no more than the names that users
+    /// and servers give their hosts.
     under_way: Mutex<HashMap<String, watch::Receiver<Option<Found>>>>,
 }
 
@@ -102,7 +104,8 @@ impl Shared {
     }
 }
 
-/// A look-up that is under way. However it ends, others may begin one of the same name, and only then it is told.
+/// A look-up that is under way. However it ends, others may begin one of the same name, and only
+/// then it is told.
 struct LookingUp {
     resolver: Arc<Shared>,
     host: String,

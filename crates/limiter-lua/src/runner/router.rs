@@ -66,8 +66,9 @@ impl<D: Driver> Router<D> {
         }
     }
 
-    /// Reads where a node that says `MOVED` or `ASK` sends a job, and notes that in its route: to a node, or, if the node cannot be
-    /// told, once more by what will be known of the slots a little later. Returns whether that leads anywhere.
+    /// Reads where a node that says `MOVED` or `ASK` sends a job, and notes that in its route: to a
+    /// node, or, if the node cannot be told, once more by what will be known of the slots a little
+    /// later. Returns whether that leads anywhere.
     pub(super) fn follow(
         &self,
         (link, live): (&Link<D>, &Live<D>),

@@ -10,7 +10,8 @@ use super::{Driver, Node};
 #[derive(Debug)]
 pub(super) struct SlotMap<D: Driver> {
     pub(super) members: Vec<Member<D>>,
-    /// Those that no slot was known of when the slots were last asked for. They come back with their attempts to connect.
+    /// Those that no slot was known of when the slots were last asked for. They come back with
+    /// their attempts to connect.
     pub(super) retired: Vec<Member<D>>,
     /// For each slot, which of the members serves it; empty if nothing is known yet.
     pub(super) owners: Vec<Option<u16>>,

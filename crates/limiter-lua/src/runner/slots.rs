@@ -80,8 +80,9 @@ fn slot(number: &Reply) -> Option<u16> {
 
 /// Reads a node: a host, a port, an id and, since Redis 7, names and values that tell more.
 ///
-/// The host is missing if the node does not know its own or was told to keep it to itself. It is [a question mark](Node::NAMELESS) if the node was told
-/// to give its name and has none: its address may stand with the rest then.
+/// The host is missing if the node does not know its own or was told to keep it to itself. It is [a
+/// question mark](Node::NAMELESS) if the node was told to give its name and has none: its address
+/// may stand with the rest then.
 fn node(node: &Reply, asked: Option<&str>) -> Option<Node> {
     let (host, port) = match node.parts() {
         [host, port, ..] => (host.text().unwrap_or_default(), port.number()?),

@@ -8,8 +8,9 @@ use super::Driver;
 use super::deadline::Sent;
 use super::router::Router;
 
-/// A call that has no answer yet. Dropped so, because its deadline passed or its caller gave up before, it has met with trouble: its
-/// connection was silent, and its node may no longer be the one to call.
+/// A call that has no answer yet. Dropped so, because its deadline passed or its caller gave up
+/// before, it has met with trouble: its connection was silent, and its node may no longer be the
+/// one to call.
 #[derive(Debug)]
 pub(super) struct Unanswered<'a, D: Driver> {
     router: &'a Router<D>,

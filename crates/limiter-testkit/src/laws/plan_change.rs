@@ -176,8 +176,8 @@ pub async fn changed_window_forgets_nothing_of_a_longer_one(sut: &impl StoreUnde
     assert!(probe.free(&user, &long[0]).await >= 90);
 }
 
-/// A fixed window goes on while shorter ones of another release beside it begin and end: what they admit counts in it, and what is
-/// given back leaves both.
+/// A fixed window goes on while shorter ones of another release beside it begin and end: what they
+/// admit counts in it, and what is given back leaves both.
 pub async fn changed_fixed_window_forgets_nothing_of_a_longer_one(sut: &impl StoreUnderTest) {
     let (probe, user) = (Probe::of(sut), key("user"));
     let long = [plan("gold", "fixed 100/h")];

@@ -15,7 +15,8 @@ pub(super) struct Bucket {
 
 /// A debt is rounded up to so many parts of a token as the rate changes.
 const PARTS: u128 = 1_024;
-/// A debt that would take so long to refill at a new rate, in microseconds, stays at the rate that it had: about 142 years.
+/// A debt that would take so long to refill at a new rate, in microseconds, stays at the rate that
+/// it had: about 142 years.
 const TOO_LONG: u128 = (1 << 52) - 1;
 
 impl Bucket {
@@ -34,8 +35,8 @@ impl Bucket {
         self.at + self.lacked.div_ceil(a_microsecond(self.rate))
     }
 
-    /// All that was lacking is written on, even if that is more than the bucket holds now; under the rate of before, if it
-    /// would take too long under the one of now.
+    /// All that was lacking is written on, even if that is more than the bucket holds now; under
+    /// the rate of before, if it would take too long under the one of now.
     pub(super) fn after_spend(self, rule: &BucketRule, now: u128, cost: u128) -> Self {
         let rate = rule.stated_rate();
         let refilled = now.saturating_sub(self.at) * a_microsecond(rate);
@@ -105,7 +106,8 @@ impl Bucket {
         self.lacked_1024ths() * a_token(rate) / PARTS
     }
 
-    /// Returns what was lacking in 1/1024 of a token, rounded up; no more than the largest bucket holds.
+    /// Returns what was lacking in 1/1024 of a token, rounded up; no more than the largest bucket
+    /// holds.
     fn lacked_1024ths(&self) -> u128 {
         let parts = (self.lacked * PARTS).div_ceil(a_token(self.rate));
         parts.min(u128::from(MAX_UNITS) * PARTS)

@@ -22,7 +22,8 @@ const SPANS: usize = 4;
 const UNITS: u128 = (1 << 31) - 1;
 
 impl Span {
-    /// Returns when the span ends for a plan: a window of that plan after it began, if it has not run out by then.
+    /// Returns when the span ends for a plan: a window of that plan after it began, if it has not
+    /// run out by then.
     fn ends_at(&self, rule: &FixedRule) -> u128 {
         self.runs_out_at
             .min(self.began + u128::from(rule.window_us()))
@@ -67,7 +68,8 @@ impl Fixed {
         running.map(|span| span.units).max().unwrap_or(0)
     }
 
-    /// All spans that have not run out count on. For this plan the first that runs goes on, or another one begins.
+    /// All spans that have not run out count on. For this plan the first that runs goes on, or
+    /// another one begins.
     pub(super) fn after_spend(self, rule: &FixedRule, now: u128, cost: u128) -> Self {
         let mut spans = self.0;
         spans.retain(|span| now < span.runs_out_at);
@@ -94,7 +96,8 @@ impl Fixed {
         Self(spans)
     }
 
-    /// Gives back what was charged since a span began that has not ended for the plan; every span that counted it counts less.
+    /// Gives back what was charged since a span began that has not ended for the plan; every span
+    /// that counted it counts less.
     pub(super) fn after_refund(self, rule: &FixedRule, now: u128, part: Part) -> Option<Self> {
         let runs = |span: &Span| span.began <= part.charged_at && now < span.ends_at(rule);
         if !self.0.iter().any(runs) {
