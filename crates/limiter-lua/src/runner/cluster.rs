@@ -243,8 +243,8 @@ impl<D: Driver> Shared<D> {
     /// Returns which of the members a node is, and makes it one if it is none.
     fn member_of(&self, state: &mut SlotMap<D>, node: &Node) -> u16 {
         let position = state.position(node).unwrap_or_else(|| {
-            let known = self.seeds.iter().chain(&state.retired);
-            let known = known.clone().find(|known| known.node == *node).cloned();
+            let mut known = self.seeds.iter().chain(&state.retired);
+            let known = known.find(|known| known.node == *node).cloned();
             let member = known.unwrap_or_else(|| self.member(node));
             state.members.push(member);
             state.members.len() - 1
